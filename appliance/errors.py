@@ -1,0 +1,253 @@
+"""Name everything that can go wrong, in one tree; nothing here knows HTTP.
+
+ApplianceError
+|- ManifestError              the operator's file is wrong; carries every problem found
+|- SourceError                a model's files cannot be had, or are not what they should be
+|- StartError                 the appliance cannot start here; never reaches HTTP
+|  |- AddressInUse            the address cannot be listened on
+|  |- StateFolderInUse        another appliance has the state folder, or it cannot be used
+|- RequestError               the caller is wrong; never retried
+|  |- InvalidRequest          a field is wrong, missing or cannot be honoured
+|  |- ContextTooLong          prompt and answer do not fit the model's context
+|  |- ModelNotFound           no model or alias of that name
+|  |- RequestNotFound         no running request of that id
+|  |- RouteNotFound           no such path or method
+|  |- Unauthenticated         no key, or an unknown one
+|  |- Forbidden               the key may not do this
+|  |- PayloadTooLarge         the body is over the limit
+|  |- BodyTimeout             the body did not arrive in time
+|  |- RequestCancelled        somebody with the right to do so cancelled it
+|- Unavailable                right request, wrong moment; carries when to try again
+|  |- QueueFull               the model's queue is full
+|  |- ModelNotReady           the model is loading, failed, or being replaced
+|  |- Draining                the appliance is shutting down
+|  |- DeadlineExceeded        the answer took longer than allowed
+|- EngineError                we are wrong; logged once
+   |- LoadFailed              a model could not be loaded
+   |- StepFailed              one request's generation failed
+   |- WorkerDied              the worker process is gone
+   |- EngineStopped           the engine was closed under the request
+   |- TextProcessFailed       the process that renders templates failed
+"""
+
+from dataclasses import dataclass
+
+
+class ApplianceError(Exception):
+    """The root: everything the appliance raises on purpose."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong in a manifest: where and why; `line` counts from 1, 0 = the whole file."""
+
+    file: str
+    line: int
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.path}: {self.reason}" if self.path else f"{where}: {self.reason}"
+
+
+class ManifestError(ApplianceError):
+    """The operator's file is wrong; the manifest in force stays in force."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+class SourceError(ApplianceError):
+    """A model's files cannot be had or used; `retryable` says whether waiting may help."""
+
+    def __init__(self, source: str, reason: str, *, retryable: bool = False) -> None:
+        super().__init__(f"{source}: {reason}")
+        self.source = source
+        self.reason = reason
+        self.retryable = retryable
+
+
+class StartError(ApplianceError):
+    """The machine is not as the appliance needs it; raised before anything is served."""
+
+
+class AddressInUse(StartError):
+    """The address cannot be listened on; most often another process has it."""
+
+
+class StateFolderInUse(StartError):
+    """Another appliance runs on this state folder, or it cannot be used."""
+
+
+class RequestError(ApplianceError):
+    """The caller is wrong; sending the same request again cannot help."""
+
+
+class InvalidRequest(RequestError):
+    """A field is wrong, missing or cannot be honoured; `param` is its path in the body."""
+
+    def __init__(self, reason: str, *, param: str | None = None) -> None:
+        super().__init__(reason)
+        self.param = param
+
+
+class ContextTooLong(RequestError):
+    """The prompt, or prompt and answer together, exceed the context; all counts in tokens."""
+
+    def __init__(self, *, limit_tokens: int, prompt_tokens: int, max_tokens: int = 0) -> None:
+        asked = f"{prompt_tokens} in the messages"
+        if max_tokens:
+            total = prompt_tokens + max_tokens
+            asked = f"{total} tokens ({asked}, {max_tokens} in the completion)"
+        else:
+            asked = f"{prompt_tokens} tokens in the messages"
+        super().__init__(
+            f"This model's maximum context length is {limit_tokens} tokens. "
+            f"However, you requested {asked}. Please reduce the length of the messages"
+            f"{' or completion' if max_tokens else ''}."
+        )
+        self.limit_tokens = limit_tokens
+        self.prompt_tokens = prompt_tokens
+        self.max_tokens = max_tokens
+
+
+class ModelNotFound(RequestError):
+    """No model or alias has this name."""
+
+    def __init__(self, model: str, *, suggestion: str | None = None) -> None:
+        hint = f" Did you mean '{suggestion}'?" if suggestion else ""
+        super().__init__(f"The model '{model}' does not exist.{hint}")
+        self.model = model
+        self.suggestion = suggestion
+
+
+class RequestNotFound(RequestError):
+    """No request of this id is running."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"No request '{request_id}' is running.")
+        self.request_id = request_id
+
+
+class RouteNotFound(RequestError):
+    """No handler for this path (or, with `allowed`, not for this method)."""
+
+    def __init__(self, method: str, path: str, *, allowed: tuple[str, ...] = ()) -> None:
+        hint = f"; allowed: {', '.join(allowed)}" if allowed else ""
+        super().__init__(f"Nothing answers {method} {path} here{hint}.")
+        self.method = method
+        self.path = path
+        self.allowed = allowed
+
+
+class Unauthenticated(RequestError):
+    """No API key was sent, or no such key exists."""
+
+    def __init__(self, reason: str = "Missing or unknown API key.") -> None:
+        super().__init__(reason)
+
+
+class Forbidden(RequestError):
+    """The key is known and may not do this."""
+
+
+class PayloadTooLarge(RequestError):
+    """The body is larger than the manifest allows."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(f"The request body is larger than {limit_bytes} bytes.")
+        self.limit_bytes = limit_bytes
+
+
+class BodyTimeout(RequestError):
+    """The body did not arrive within the time allowed."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The request body did not arrive within {seconds:g} s.")
+        self.seconds = seconds
+
+
+class RequestCancelled(RequestError):
+    """The request was cancelled by its own key or an admin."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"Request '{request_id}' was cancelled.")
+        self.request_id = request_id
+
+
+class Unavailable(ApplianceError):
+    """The request is right and may succeed later; `retry_after_seconds` says when to try."""
+
+    def __init__(self, reason: str, *, retry_after_seconds: float = 1.0) -> None:
+        super().__init__(reason)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class QueueFull(Unavailable):
+    """As many requests wait for the model as its queue may hold."""
+
+    def __init__(self, model: str, limit: int) -> None:
+        super().__init__(f"The queue of model '{model}' is full ({limit} requests).")
+        self.model = model
+        self.limit = limit
+
+
+class ModelNotReady(Unavailable):
+    """The model is not in memory now; `reason` says what it is doing or why it failed."""
+
+    def __init__(self, model: str, reason: str, *, retry_after_seconds: float = 5.0) -> None:
+        super().__init__(
+            f"Model '{model}' is not ready: {reason}.", retry_after_seconds=retry_after_seconds
+        )
+        self.model = model
+
+
+class Draining(Unavailable):
+    """The appliance is shutting down and takes no new requests."""
+
+    def __init__(self) -> None:
+        super().__init__("The server is shutting down.", retry_after_seconds=5.0)
+
+
+class DeadlineExceeded(Unavailable):
+    """The answer was not complete within the time allowed."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The request took longer than {seconds:g} s.")
+        self.seconds = seconds
+
+
+class EngineError(ApplianceError):
+    """We are wrong: a model, its worker or the text process failed."""
+
+
+class LoadFailed(EngineError):
+    """The model could not be loaded; not `retryable` means: wait for a new manifest."""
+
+    def __init__(self, model: str, reason: str, *, retryable: bool) -> None:
+        super().__init__(f"Model '{model}' could not be loaded: {reason}")
+        self.model = model
+        self.reason = reason
+        self.retryable = retryable
+
+
+class StepFailed(EngineError):
+    """Generation of this request failed inside the engine."""
+
+
+class WorkerDied(EngineError):
+    """The model's worker process ended while it held the request."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"The worker of model '{model}' ended unexpectedly.")
+        self.model = model
+
+
+class EngineStopped(EngineError):
+    """The engine was closed while it held the request."""
+
+
+class TextProcessFailed(EngineError):
+    """The process that renders templates and counts tokens failed."""
