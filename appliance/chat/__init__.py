@@ -1,0 +1,1 @@
+"""Conversations: requests, events, templates, tokens and the process that renders them."""

@@ -1,0 +1,298 @@
+"""Render prompts in the text process, and keep that process alive: the gateway's side."""
+
+import asyncio
+import itertools
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from appliance.channel import Channel, spawn_child
+from appliance.chat import wire
+from appliance.chat.request import ChatRequest
+from appliance.errors import (
+    ApplianceError,
+    InvalidRequest,
+    ModelNotReady,
+    SourceError,
+    TextProcessFailed,
+)
+
+_CLOSE_SECONDS = 2.0
+_DELAYS_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_MOST_DEATHS = 2
+
+log = structlog.get_logger()
+
+
+@dataclass(eq=False)
+class _Job:
+    """A frame that waits for its answer. Its answer may come although nobody waits any more."""
+
+    frame: wire.Configure | wire.Render
+    answer: asyncio.Future[list[int] | None]
+    overdue: Callable[[], ApplianceError]
+    deaths: int = 0
+    started: bool = False
+    clock: asyncio.TimerHandle | None = None
+
+    def stop_clock(self) -> None:
+        if self.clock is not None:
+            self.clock.cancel()
+            self.clock = None
+
+    def fail(self, error: ApplianceError) -> None:
+        self.stop_clock()
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+    def succeed(self, value: list[int] | None) -> None:
+        self.stop_clock()
+        if not self.answer.done():
+            self.answer.set_result(value)
+
+
+class TextProcess:
+    """The text process as the gateway sees it. Event loop only; nothing here blocks the loop.
+
+    A template that runs longer than `time_limit` seconds costs the process; so does one that
+    takes `memory_limit` bytes or more. A process that ends is started again, gets every model and
+    every unanswered request again; a request that was being worked on in two processes that died
+    fails with TextProcessFailed.
+    """
+
+    def __init__(self, *, time_limit: float = 5.0, memory_limit: int = 2 * 2**30) -> None:
+        self._time_limit = time_limit
+        self._memory_limit = memory_limit
+        self._numbers = itertools.count(1)
+        self._jobs: dict[int, _Job] = {}
+        self._models: dict[str, wire.Configure] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._closing = asyncio.Event()
+        self._restarting: asyncio.Task[None] | None = None
+        self._killed = False
+        self._deaths_in_row = 0
+        self._num_restarts = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process id; None while there is no process."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def num_restarts(self) -> int:
+        """How often a process that ended was replaced."""
+        return self._num_restarts
+
+    async def start(self) -> None:
+        """Start the process; raises OSError if the machine cannot."""
+        process, sock = await asyncio.to_thread(
+            spawn_child, "appliance.chat.process", str(self._memory_limit)
+        )
+        self._process = process
+        self._channel = Channel(wire.from_text_decoder(), self._on_message, self._on_lost)
+        await self._channel.open(sock)
+        for frame in self._models.values():
+            self._send(frame)
+        for job in self._jobs.values():
+            if isinstance(job.frame, wire.Render):
+                self._send(job.frame)
+
+    async def close(self) -> None:
+        """End the process, failing what still waits with TextProcessFailed. Idempotent."""
+        self._closing.set()
+        if self._restarting is not None:
+            await self._restarting
+        for job in self._jobs.values():
+            job.fail(TextProcessFailed("The text process was closed."))
+        self._jobs.clear()
+        if self._channel is not None:
+            self._channel.close()
+        if self._process is not None:
+            await asyncio.to_thread(_reap, self._process, _CLOSE_SECONDS)
+            self._process = None
+
+    async def configure(self, model: str, directory: Path, template_file: Path | None) -> None:
+        """Load the model's tokenizer and templates; `template_file` replaces the folder's own.
+
+        Returns when renders can be answered. Raises SourceError if the files are no good; the
+        model is unknown then. The same model can be configured again at any time.
+        """
+        self._withdraw(model)
+        source = str(template_file or directory)
+        frame = wire.Configure(
+            next(self._numbers),
+            model,
+            str(directory),
+            str(template_file) if template_file is not None else None,
+        )
+        self._models[model] = frame
+        limit = self._time_limit
+        await self._answer(
+            frame, lambda: SourceError(source, f"its chat template compiles for over {limit:g} s")
+        )
+
+    async def forget(self, model: str) -> None:
+        """Free what the model took; an unknown one is ignored."""
+        self._withdraw(model)
+        self._send(wire.Forget(model))
+
+    async def render(self, model: str, request: ChatRequest) -> list[int]:
+        """Return the prompt's token ids for a configured model; never empty.
+
+        Raises InvalidRequest if the model's template refuses the messages, fails, or takes too
+        long, ModelNotReady if the model is not configured, TextProcessFailed. May be cancelled.
+        """
+        if model not in self._models:
+            raise ModelNotReady(model, "its tokenizer is not loaded")
+        frame = wire.Render(
+            next(self._numbers), model, request.messages, request.tools, request.template_kwargs
+        )
+        try:
+            msgspec.msgpack.encode(frame)
+        except (OverflowError, UnicodeEncodeError, RecursionError) as error:
+            raise InvalidRequest(
+                "A number or text in the request cannot be represented."
+            ) from error
+        limit = self._time_limit
+        ids = await self._answer(
+            frame,
+            lambda: InvalidRequest(
+                f"The chat template took longer than its time limit of {limit:g} s.",
+                param="messages",
+            ),
+        )
+        assert ids is not None
+        return ids
+
+    async def _answer(
+        self, frame: wire.Configure | wire.Render, overdue: Callable[[], ApplianceError]
+    ) -> list[int] | None:
+        answer: asyncio.Future[list[int] | None] = asyncio.get_running_loop().create_future()
+        self._jobs[frame.job] = _Job(frame, answer, overdue)
+        self._send(frame)
+        return await answer
+
+    def _send(self, frame: wire.ToText) -> None:
+        # Without a process nothing is lost: a new one gets everything that has no answer.
+        if self._channel is not None:
+            self._channel.send(frame)
+
+    def _withdraw(self, model: str) -> None:
+        """Drop a model; a load still under way keeps its entry, and so its time limit."""
+        frame = self._models.pop(model, None)
+        job = self._jobs.get(frame.job) if frame is not None else None
+        if job is not None and not job.answer.done():
+            reason = "it was forgotten or configured anew while its tokenizer loaded"
+            job.answer.set_exception(ModelNotReady(model, reason))
+
+    def _drop_model(self, frame: wire.Configure | wire.Render) -> None:
+        if isinstance(frame, wire.Configure) and self._models.get(frame.model) is frame:
+            del self._models[frame.model]
+
+    def _on_message(self, message: wire.FromText) -> None:
+        job = self._jobs.get(message.job)
+        match message:
+            case wire.Started():
+                if job is not None:
+                    loop = asyncio.get_running_loop()
+                    job.started = True
+                    job.clock = loop.call_later(self._time_limit, self._on_overdue, job)
+            case wire.Stopped():
+                if job is not None:
+                    job.stop_clock()
+            case wire.Configured(fault=wire.Fault(source=source, reason=reason)):
+                self._on_failure(job, SourceError(source, reason))
+            case wire.RenderFailed(kind="invalid_request"):
+                self._on_failure(job, InvalidRequest(message.message, param=message.param))
+            case wire.RenderFailed():
+                model = job.frame.model if job is not None else ""
+                self._on_failure(job, ModelNotReady(model, message.message))
+            case wire.Configured() | wire.Rendered():
+                self._deaths_in_row = 0
+                if job is not None:
+                    del self._jobs[message.job]
+                    job.succeed(message.ids if isinstance(message, wire.Rendered) else None)
+
+    def _on_failure(self, job: _Job | None, error: ApplianceError) -> None:
+        if job is None:
+            return
+        if job.clock is not None:
+            # An answer while the template still runs: the process ends itself, for this job alone.
+            self._killed = True
+        del self._jobs[job.frame.job]
+        self._drop_model(job.frame)
+        job.fail(error)
+
+    def _on_overdue(self, job: _Job) -> None:
+        self._on_failure(job, job.overdue())
+        if self._process is not None:
+            self._process.kill()
+
+    def _on_lost(self) -> None:
+        self._channel = None
+        for job in self._jobs.values():
+            job.stop_clock()
+        if not self._closing.is_set():
+            self._restarting = asyncio.create_task(self._restart())
+
+    async def _restart(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            await asyncio.to_thread(_reap, process, 0.0)
+        if not self._killed:
+            self._deaths_in_row += 1
+            self._blame()
+        self._forget_abandoned()
+        while not self._closing.is_set():
+            await self._back_off()
+            try:
+                await self.start()
+            except OSError:
+                self._deaths_in_row += 1
+                log.exception("text_process_not_started")
+            else:
+                self._num_restarts += 1
+                killed, self._killed = self._killed, False
+                log.warning(
+                    "text_process_restarted",
+                    killed=killed,
+                    restarts=self._num_restarts,
+                )
+                return
+
+    def _blame(self) -> None:
+        """Count a death for what was being worked on; if that was nothing, for all that waits."""
+        jobs = list(self._jobs.values())
+        for job in [job for job in jobs if job.started] or jobs:
+            job.deaths += 1
+            if job.deaths >= _MOST_DEATHS:
+                self._drop_model(job.frame)
+                job.fail(TextProcessFailed("The process that renders prompts died twice."))
+
+    def _forget_abandoned(self) -> None:
+        self._jobs = {number: job for number, job in self._jobs.items() if not job.answer.done()}
+        for job in self._jobs.values():
+            job.started = False
+
+    async def _back_off(self) -> None:
+        if self._deaths_in_row == 0:
+            return
+        delay = _DELAYS_SECONDS[min(self._deaths_in_row, len(_DELAYS_SECONDS)) - 1]
+        try:
+            async with asyncio.timeout(delay):
+                await self._closing.wait()
+        except TimeoutError:
+            pass
+
+
+def _reap(process: subprocess.Popen[bytes], patience_seconds: float) -> None:
+    try:
+        process.wait(patience_seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

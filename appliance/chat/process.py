@@ -1,0 +1,230 @@
+"""Run the text process: `python -m appliance.chat.process FD MEMORY_BYTES`.
+
+Threads: the main one reads frames; one loads tokenizers and runs templates, one after the other,
+because both hold the interpreter lock; a pool encodes, which does not; one watches memory.
+It ends at once when the gateway's end of the socket closes, whatever its threads do.
+"""
+
+import faulthandler
+import os
+import queue
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from appliance.channel import FrameSplitter, encode_frame
+from appliance.chat import wire
+from appliance.chat.template import ChatTemplate
+from appliance.chat.tokenizer import Tokenizer
+from appliance.errors import InvalidRequest, SourceError
+
+_NUM_ENCODERS = 2
+_WATCH_SECONDS = 0.02
+# The gateway kills a template long before. This ends a process whose gateway is gone, too, and
+# works while the interpreter lock is held.
+_LONGEST_TEMPLATE_SECONDS = 120.0
+
+
+class Outbox:
+    """Sends frames to the gateway, from any thread."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._lock = threading.Lock()
+
+    def send(self, message: wire.FromText) -> None:
+        """Send one frame; ends the process if the gateway is gone."""
+        frame = encode_frame(message)
+        try:
+            with self._lock:
+                self._sock.sendall(frame)
+        except OSError:
+            os._exit(0)
+
+
+class TemplateWatch:
+    """Tells the gateway when a template runs, and ends the process if it takes too much memory.
+
+    `running` is for the one thread that runs templates; `watch` is the body of a thread.
+    """
+
+    def __init__(self, outbox: Outbox, limit_bytes: int) -> None:
+        self._outbox = outbox
+        self._limit_bytes = limit_bytes
+        self._active = threading.Event()
+        self._excess: tuple[int, wire.FromText] | None = None
+
+    @contextmanager
+    def running(self, job: int, failure: wire.FromText) -> Iterator[None]:
+        """Watch the template of `job`; `failure` is its answer if it takes too much."""
+        self._outbox.send(wire.Started(job))
+        self._excess = (_peak_bytes() + self._limit_bytes, failure)
+        self._active.set()
+        faulthandler.dump_traceback_later(_LONGEST_TEMPLATE_SECONDS, exit=True)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            self._active.clear()
+            self._excess = None
+            self._outbox.send(wire.Stopped(job))
+
+    def watch(self) -> None:
+        """Never return: what a template took cannot be taken back, except with the process."""
+        while self._active.wait():
+            excess = self._excess
+            if excess is not None and _peak_bytes() > excess[0]:
+                self._outbox.send(excess[1])
+                os._exit(1)
+            time.sleep(_WATCH_SECONDS)
+
+
+class _Model(NamedTuple):
+    tokenizer: Tokenizer
+    template: ChatTemplate
+
+
+class Renderer:
+    """Owns the models and everything that waits; only the thread in `run` touches them.
+
+    Other threads put frames into `inbox`. Renders go before loads, so that a model that is being
+    configured does not hold up the others more than one load at a time.
+    """
+
+    def __init__(self, outbox: Outbox, watch: TemplateWatch) -> None:
+        self.inbox: queue.SimpleQueue[wire.ToText] = queue.SimpleQueue()
+        self._outbox = outbox
+        self._watch = watch
+        self._encoders = ThreadPoolExecutor(_NUM_ENCODERS, "encoder")
+        self._models: dict[str, _Model] = {}
+        self._loads: dict[str, wire.Configure] = {}
+        self._renders: deque[wire.Render] = deque()
+
+    def run(self) -> None:
+        """Answer frames for ever."""
+        while True:
+            self._collect()
+            if self._loads or self._renders:
+                self._step()
+
+    def _collect(self) -> None:
+        if not self._loads and not self._renders:
+            self._sort(self.inbox.get())
+        while not self.inbox.empty():
+            self._sort(self.inbox.get())
+
+    def _sort(self, message: wire.ToText) -> None:
+        match message:
+            case wire.Configure(model=model):
+                self._loads[model] = message
+            case wire.Forget(model=model):
+                self._loads.pop(model, None)
+                self._models.pop(model, None)
+            case wire.Render():
+                self._renders.append(message)
+
+    def _step(self) -> None:
+        for index, frame in enumerate(self._renders):
+            if frame.model not in self._loads:
+                del self._renders[index]
+                self._render(frame)
+                return
+        wanted = self._renders[0].model if self._renders else next(iter(self._loads))
+        self._load(self._loads.pop(wanted))
+
+    def _load(self, frame: wire.Configure) -> None:
+        self._models.pop(frame.model, None)
+        excess = wire.Fault(frame.directory, "its chat template takes too much memory")
+        try:
+            tokenizer = Tokenizer.load(Path(frame.directory))
+            with self._watch.running(frame.job, wire.Configured(frame.job, excess)):
+                template = ChatTemplate.load(
+                    Path(frame.directory),
+                    tokenizer.special_tokens,
+                    Path(frame.template_file) if frame.template_file else None,
+                )
+        except SourceError as error:
+            fault = wire.Fault(error.source, error.reason)
+            self._outbox.send(wire.Configured(frame.job, fault))
+        else:
+            self._models[frame.model] = _Model(tokenizer, template)
+            self._outbox.send(wire.Configured(frame.job))
+
+    def _render(self, frame: wire.Render) -> None:
+        model = self._models.get(frame.model)
+        if model is None:
+            self._outbox.send(wire.RenderFailed(frame.job, "not_loaded", "no tokenizer is loaded"))
+            return
+        excess = InvalidRequest("The chat template takes too much memory.", param="messages")
+        try:
+            with self._watch.running(frame.job, _failure(frame.job, excess)):
+                text = model.template.render(frame.messages, frame.tools, frame.template_kwargs)
+        except InvalidRequest as error:
+            self._outbox.send(_failure(frame.job, error))
+        else:
+            encoding = self._encoders.submit(self._encode, frame.job, model.tokenizer, text)
+            encoding.add_done_callback(_end_on_error)
+
+    def _encode(self, job: int, tokenizer: Tokenizer, text: str) -> None:
+        try:
+            ids = tokenizer.encode(text)
+        except InvalidRequest as error:
+            self._outbox.send(_failure(job, error))
+            return
+        empty = InvalidRequest("The messages make an empty prompt.", param="messages")
+        self._outbox.send(wire.Rendered(job, ids) if ids else _failure(job, empty))
+
+
+def _failure(job: int, error: InvalidRequest) -> wire.RenderFailed:
+    return wire.RenderFailed(job, "invalid_request", str(error), error.param)
+
+
+def _peak_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _end_on_error(encoding: Future[None]) -> None:
+    error = encoding.exception()
+    if error is not None:
+        _end(error)
+
+
+def _end(error: BaseException | None) -> None:
+    """End the process after a fault of our own; its message stays untold, as it may quote text."""
+    if error is not None:
+        traceback.print_tb(error.__traceback__)
+        sys.stderr.write(f"{type(error).__name__}\n")
+    os._exit(1)
+
+
+def main() -> None:
+    """Serve the socket given on the command line until its other end closes."""
+    faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.excepthook = lambda fault: _end(fault.exc_value)
+    sock = socket.socket(fileno=int(sys.argv[1]))
+    outbox = Outbox(sock)
+    watch = TemplateWatch(outbox, limit_bytes=int(sys.argv[2]))
+    renderer = Renderer(outbox, watch)
+    threading.Thread(target=watch.watch, name="watch", daemon=True).start()
+    threading.Thread(target=renderer.run, name="renderer", daemon=True).start()
+    splitter, decoder = FrameSplitter(), wire.to_text_decoder()
+    while data := sock.recv(2**18):
+        for body in splitter.feed(data):
+            renderer.inbox.put(decoder.decode(body))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Turn text into token ids and ids into text, as the model's tokenizer.json says.
+
+The only files that import `tokenizers` are this one and what runs outside the gateway.
+File formats: https://huggingface.co/docs/transformers/main_classes/tokenizer
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from appliance.chat.folder import read_object
+from appliance.errors import InvalidRequest, SourceError
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_MOST_HELD = 16
+
+
+class Tokenizer:
+    """A model's tokenizer. Immutable once loaded; every method may be called from any thread.
+
+    `special_tokens` maps names such as `bos_token` to their text, as templates want them;
+    `eos_token_ids` are the ids that end an answer.
+    """
+
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        special_tokens: dict[str, str],
+        eos_token_ids: frozenset[int],
+    ) -> None:
+        self._backend = backend
+        self.special_tokens = special_tokens
+        self.eos_token_ids = eos_token_ids
+        added = backend.get_added_tokens_decoder()
+        self._skipped = frozenset(number for number, token in added.items() if token.special)
+
+    @classmethod
+    def load(cls, directory: Path) -> "Tokenizer":
+        """Read the tokenizer in a model's folder; raises SourceError naming the file at fault.
+
+        Holds the interpreter lock for as long as parsing takes: seconds for a large vocabulary.
+        """
+        path = directory / "tokenizer_config.json"
+        config = read_object(path)
+        legacy: dict[str, Any] = {}
+        if "added_tokens_decoder" not in config:
+            # Folders written before that key existed keep these two files beside the config.
+            config |= read_object(directory / "special_tokens_map.json")
+            legacy = read_object(directory / "added_tokens.json")
+        special_tokens = _special_tokens(config)
+        backend = _read_backend(directory / "tokenizer.json")
+        try:
+            backend.add_tokens(_added_tokens(config, legacy, special_tokens))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise SourceError(str(path), f"its added tokens are malformed: {error!r}") from error
+        backend.add_tokens(_missing_tokens(backend, config, special_tokens))
+        return cls(backend, special_tokens, _eos_token_ids(directory, backend, special_tokens))
+
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+        """Return the ids of `text`; releases the interpreter lock while it works.
+
+        Raises InvalidRequest if `text` cannot be written as UTF-8.
+        """
+        try:
+            # `encode` would hold the lock, `encode_batch_fast` does not.
+            batch = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+        except TypeError as error:
+            raise InvalidRequest("The messages hold text that is not valid Unicode.") from error
+        ids: list[int] = batch[0].ids
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of `ids` without special tokens; unknown ids have no text."""
+        text: str = self._backend.decode(ids, skip_special_tokens=True)
+        return text
+
+    def decoder(self) -> "TextDecoder":
+        """Return a decoder for one answer's ids, as they come."""
+        return TextDecoder(self, self._skipped)
+
+
+class TextDecoder:
+    """Decode one answer piece by piece: all pieces together are `decode` of all ids.
+
+    A piece never ends inside a character. Belongs to one thread.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, skipped: frozenset[int]) -> None:
+        self._tokenizer = tokenizer
+        self._skipped = skipped
+        # Some decoders join a token with what stands before it, so each is decoded behind the
+        # ids that gave the last piece of text.
+        self._context: list[int] = []
+        self._context_text = ""
+        self._held: list[int] = []
+
+    def push(self, ids: Iterable[int]) -> str:
+        """Add ids and return the text that is now certain, possibly none."""
+        return "".join(self._add(number) for number in ids if number not in self._skipped)
+
+    def flush(self) -> str:
+        """Return the text still held; what stays incomplete reads as replacement characters."""
+        text = self._text(self._held)
+        return self._release(len(self._held), text)
+
+    def _add(self, number: int) -> str:
+        self._held.append(number)
+        text = self._text(self._held)
+        if text and not text.endswith(_REPLACEMENT):
+            return self._release(len(self._held), text)
+        if len(self._held) > _MOST_HELD:
+            return self._settle(text)
+        return ""
+
+    def _text(self, ids: list[int]) -> str:
+        joined = self._tokenizer.decode(self._context + ids)
+        if joined.startswith(self._context_text):
+            return joined[len(self._context_text) :]
+        # Half a character may spoil its whole neighbourhood until the other half comes.
+        return self._tokenizer.decode(ids)
+
+    def _settle(self, text: str) -> str:
+        """Give up ids that are no characters, but not the last, which may still begin one."""
+        for split in range(len(self._held) - 1, 0, -1):
+            head = self._text(self._held[:split])
+            tail = self._tokenizer.decode(self._held[split:])
+            if tail and head + tail == text:
+                return self._release(split, head)
+        return self._release(len(self._held), text)
+
+    def _release(self, count: int, text: str) -> str:
+        if text:
+            self._context = self._held[:count]
+            self._context_text = self._tokenizer.decode(self._context)
+        del self._held[:count]
+        return text
+
+
+def _read_backend(path: Path) -> tokenizers.Tokenizer:
+    if not path.is_file():
+        raise SourceError(str(path), "does not exist")
+    try:
+        backend = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise SourceError(str(path), f"is not a tokenizer: {error}") from error
+    backend.no_truncation()
+    backend.no_padding()
+    return backend
+
+
+def _special_tokens(config: dict[str, Any]) -> dict[str, str]:
+    """Return the named special tokens as text, whether the file has them as text or as objects."""
+    extra = config.get("extra_special_tokens")
+    named = {name: value for name, value in config.items() if name.endswith("_token")}
+    texts = {
+        name: _token_text(value)
+        for name, value in (named | extra if isinstance(extra, dict) else named).items()
+    }
+    # Beside tokens, such files hold switches like add_bos_token.
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def _token_text(value: object) -> str | None:
+    content = value.get("content") if isinstance(value, dict) else value
+    return content if isinstance(content, str) else None
+
+
+def _missing_tokens(
+    backend: tokenizers.Tokenizer, config: dict[str, Any], special_tokens: dict[str, str]
+) -> list[tokenizers.AddedToken]:
+    """Return the special tokens that tokenizer.json does not know as such."""
+    extra = config.get("extra_special_tokens") or config.get("additional_special_tokens")
+    unnamed = [_token_text(value) for value in extra] if isinstance(extra, list) else []
+    known = {token.content for token in backend.get_added_tokens_decoder().values()}
+    return [
+        tokenizers.AddedToken(text, special=True)
+        for text in dict.fromkeys([*special_tokens.values(), *unnamed])
+        if text is not None and text not in known
+    ]
+
+
+def _added_tokens(
+    config: dict[str, Any], legacy: dict[str, Any], special_tokens: dict[str, str]
+) -> list[tokenizers.AddedToken]:
+    """Return the tokens that must never be split, in the order of their ids."""
+    special = set(special_tokens.values())
+    decoder = config.get("added_tokens_decoder", {})
+    tokens = [
+        tokenizers.AddedToken(
+            entry["content"],
+            single_word=entry.get("single_word", False),
+            lstrip=entry.get("lstrip", False),
+            rstrip=entry.get("rstrip", False),
+            normalized=entry.get("normalized", not entry.get("special", False)),
+            special=entry.get("special", False) or entry["content"] in special,
+        )
+        for _, entry in sorted(decoder.items(), key=lambda item: int(item[0]))
+    ]
+    for text, _ in sorted(legacy.items(), key=lambda item: int(item[1])):
+        is_special = text in special
+        tokens.append(tokenizers.AddedToken(text, normalized=not is_special, special=is_special))
+    return tokens
+
+
+def _eos_token_ids(
+    directory: Path, backend: tokenizers.Tokenizer, special_tokens: dict[str, str]
+) -> frozenset[int]:
+    config = read_object(directory / "config.json")
+    text_config = config.get("text_config")
+    found: list[Any] = []
+    for section in (read_object(directory / "generation_config.json"), config, text_config):
+        value = section.get("eos_token_id") if isinstance(section, dict) else None
+        found += value if isinstance(value, list) else [value]
+    if "eos_token" in special_tokens:
+        found.append(backend.token_to_id(special_tokens["eos_token"]))
+    return frozenset(number for number in found if isinstance(number, int))

@@ -1,0 +1,77 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from appliance.chat.request import Sampling, SamplingParams
+from appliance.chat.sampling import context_length, read_generation_config, resolve_sampling
+from appliance.errors import SourceError
+
+
+def test_sampling_is_neutral_where_nobody_says_anything() -> None:
+    assert resolve_sampling(Sampling(), Sampling(), {}) == SamplingParams(1.0, 1.0, 0, 0.0, None)
+
+
+def test_sampling_takes_each_field_from_the_first_that_has_it() -> None:
+    request = Sampling(temperature=0.1, seed=7)
+    operator = Sampling(temperature=0.2, top_p=0.3)
+    own = {"temperature": 0.4, "top_p": 0.5, "top_k": 6, "min_p": None}
+
+    assert resolve_sampling(request, operator, own) == SamplingParams(0.1, 0.3, 6, 0.0, 7)
+
+
+def test_sampling_keeps_an_explicit_zero() -> None:
+    request = Sampling(temperature=0, top_k=0)
+    operator = Sampling(min_p=0)
+    own = {"temperature": 0.6, "top_k": 20, "min_p": 0.1}
+
+    assert resolve_sampling(request, operator, own) == SamplingParams(0.0, 1.0, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("request_temperature", "expected"),
+    [pytest.param(None, 0.0, id="greedy"), pytest.param(0.5, 0.5, id="request wins")],
+)
+def test_model_that_does_not_sample_is_greedy(
+    request_temperature: float | None, expected: float
+) -> None:
+    own = {"do_sample": False, "temperature": 0.9}
+
+    params = resolve_sampling(Sampling(temperature=request_temperature), Sampling(), own)
+
+    assert params.temperature == expected
+
+
+def test_top_k_of_minus_one_means_off() -> None:
+    assert resolve_sampling(Sampling(), Sampling(), {"top_k": -1}).top_k == 0
+
+
+def test_generation_config_may_be_absent(tmp_path: Path) -> None:
+    assert read_generation_config(tmp_path) == {}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"temperature": "hot"}', '{"top_k": true}'])
+def test_malformed_generation_config_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "generation_config.json").write_text(text)
+
+    with pytest.raises(SourceError, match=r"generation_config\.json"):
+        read_generation_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"max_position_embeddings": 8192}, 8192),
+        ({"n_positions": 1024}, 1024),
+        ({"text_config": {"max_position_embeddings": 32768}}, 32768),
+        ({"max_position_embeddings": 77, "text_config": {"max_position_embeddings": 4096}}, 4096),
+        ({"max_position_embeddings": None, "text_config": None}, None),
+        ({}, None),
+    ],
+)
+def test_context_length_is_the_language_models(
+    tmp_path: Path, config: dict[str, object], expected: int | None
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+
+    assert context_length(tmp_path) == expected
