@@ -1,0 +1,221 @@
+"""Define every frame between the gateway and a worker; both sides decode strictly.
+
+Framing is `appliance.channel`'s. Every frame names its model, so that a worker shared by several
+models stays possible. Exactly one row with an `end` is sent per accepted id.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from appliance.chat.request import SamplingParams
+
+PROTOCOL_VERSION = 1
+
+EngineKind = Literal["batched", "scripted"]
+EndReason = Literal["stop", "length", "cancelled", "error"]
+ErrorKind = Literal["invalid_request", "context_too_long", "load_failed", "step_failed", "stopped"]
+LoadPhase = Literal["starting", "weights", "warming"]
+
+
+class WireError(msgspec.Struct, frozen=True):
+    """An error as facts; the gateway turns it into an exception of `appliance.errors`."""
+
+    kind: ErrorKind
+    message: str
+    retryable: bool = False
+    param: str | None = None
+    limit_tokens: int | None = None
+    prompt_tokens: int | None = None
+
+
+class MemoryLimits(msgspec.Struct, frozen=True):
+    """This worker's share in bytes; None leaves MLX's own default."""
+
+    wired_bytes: int | None = None
+    cache_bytes: int | None = None
+    memory_bytes: int | None = None
+
+
+class EngineSettings(msgspec.Struct, frozen=True):
+    """What a load needs to know of the model's `engine` section.
+
+    `dense_float32` None decides by device: on CPU weights become dense float32.
+    """
+
+    kind: EngineKind = "batched"
+    max_sequences: int = 32
+    prefill_chunk_tokens: int = 512
+    max_context_tokens: int | None = None
+    trust_remote_code: bool = False
+    dense_float32: bool | None = None
+
+
+class ScriptPrompt(msgspec.Struct, frozen=True, tag="script"):
+    """A prompt for the scripted engine: the last user message, and the words of all messages."""
+
+    text: str
+    num_tokens: int
+
+
+class TokenPrompt(msgspec.Struct, frozen=True, tag="tokens"):
+    """A prompt for a language model, special tokens included."""
+
+    ids: list[int]
+
+
+# --- to the worker ---------------------------------------------------------------------------
+
+
+class Load(msgspec.Struct, frozen=True, tag="load"):
+    """Load the model; answered by Progress…, then Ready or Failed. `directory` is the MLX folder,
+    or the script file of a scripted model."""
+
+    model: str
+    directory: str
+    engine: EngineSettings
+    limits: MemoryLimits = MemoryLimits()
+
+
+class Submit(msgspec.Struct, frozen=True, tag="submit"):
+    """Start one request; answered by Accepted or Refused, then rows in Step frames."""
+
+    model: str
+    id: str
+    prompt: TokenPrompt | ScriptPrompt
+    max_tokens: int
+    sampling: SamplingParams = SamplingParams()
+    ignore_eos: bool = False
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    """Stop one request within a step; its end row says `cancelled`. Unknown ids are ignored."""
+
+    model: str
+    id: str
+
+
+class Limits(msgspec.Struct, frozen=True, tag="limits"):
+    """Change the worker's memory share."""
+
+    model: str
+    limits: MemoryLimits
+
+
+class Drain(msgspec.Struct, frozen=True, tag="drain"):
+    """Refuse new requests from now on; running ones go on."""
+
+    model: str
+
+
+class Close(msgspec.Struct, frozen=True, tag="close"):
+    """End every request with an error, free the model and exit."""
+
+    model: str
+
+
+# --- from the worker -------------------------------------------------------------------------
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """The first frame of a worker."""
+
+    version: int
+    pid: int
+
+
+class Progress(msgspec.Struct, frozen=True, tag="progress"):
+    """How far a load has come; `total` 0 = unknown."""
+
+    model: str
+    phase: LoadPhase
+    done: int
+    total: int
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The model is loaded: bytes it holds, and the longest prompt plus answer in tokens."""
+
+    model: str
+    footprint_bytes: int
+    context_tokens: int
+
+
+class Accepted(msgspec.Struct, frozen=True, tag="accepted"):
+    """The request is in the worker's scheduler."""
+
+    model: str
+    id: str
+    prompt_tokens: int
+    cached_tokens: int = 0
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """The request never entered; nothing more follows for this id."""
+
+    model: str
+    id: str
+    error: WireError
+
+
+class End(msgspec.Struct, frozen=True, array_like=True):
+    """Why a request ended, and how many tokens it produced in all, the end token included."""
+
+    reason: EndReason
+    completion_tokens: int
+    error: WireError | None = None
+
+
+class Row(msgspec.Struct, array_like=True):
+    """What one request got in this step (or in the steps merged since the last frame).
+
+    `tokens` counts what `text` and `ids` hold; text of an unfinished character comes later.
+    """
+
+    id: str
+    text: str
+    tokens: int
+    ids: list[int] = []
+    end: End | None = None
+
+
+class Step(msgspec.Struct, frozen=True, tag="step"):
+    """One engine step: seconds by phase (`prefill`, `decode`), sequences in the batch and waiting
+    for it after the step, bytes in use, and a row for each request that got something."""
+
+    model: str
+    number: int
+    seconds: dict[str, float]
+    batch_size: int
+    waiting: int
+    memory_bytes: int
+    rows: list[Row]
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The load or the whole engine failed; the worker exits after it."""
+
+    model: str
+    error: WireError
+
+
+class Pulse(msgspec.Struct, frozen=True, tag="pulse"):
+    """Sent every second by the reader thread: last step begun, and how long it has been running."""
+
+    model: str
+    step: int
+    seconds_in_step: float
+
+
+ToWorker = Load | Submit | Cancel | Limits | Drain | Close
+FromWorker = Hello | Progress | Ready | Accepted | Refused | Step | Failed | Pulse
+
+
+def to_worker_decoder() -> msgspec.msgpack.Decoder[ToWorker]:
+    """Return a decoder for frames that the gateway sends."""
+    return msgspec.msgpack.Decoder(ToWorker)
+
+
+def from_worker_decoder() -> msgspec.msgpack.Decoder[FromWorker]:
+    """Return a decoder for frames that a worker sends."""
+    return msgspec.msgpack.Decoder(FromWorker)

@@ -1,0 +1,141 @@
+"""What the loader makes of good and broken model folders."""
+
+import json
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx import nn
+from mlx.utils import tree_flatten
+from mlx_lm.utils import load_model, quantize_model, save_model
+
+from appliance.engine.batched import BatchedBody
+from appliance.engine.loader import load_body
+from appliance.engine.sequential import SequentialBody
+from appliance.engine.wire import EngineSettings, Load, LoadPhase
+from appliance.errors import LoadFailed
+from tests.tiny_models import ARCHITECTURES, write_tiny_model
+
+pytestmark = pytest.mark.mlx
+
+
+def _ignore(phase: LoadPhase, done: int, total: int) -> None:
+    pass
+
+
+def _load(folder: Path, engine: EngineSettings | None = None) -> BatchedBody | SequentialBody:
+    return load_body(Load("tiny", str(folder), engine or EngineSettings()), _ignore)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_loader_chooses_the_body_by_the_caches(tmp_path: Path, architecture: str) -> None:
+    body = _load(write_tiny_model(tmp_path, architecture))
+
+    kind = SequentialBody if architecture == "llama4" else BatchedBody
+    assert isinstance(body, kind)
+    assert body.context_tokens == 256
+    assert body.footprint_bytes > 0
+    body.close()
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [(100, 100), (1000, 256), (None, 256)])
+def test_loader_bounds_the_context(tmp_path: Path, wanted: int | None, expected: int) -> None:
+    folder = write_tiny_model(tmp_path, "llama")
+
+    body = _load(folder, EngineSettings(max_context_tokens=wanted))
+
+    assert body.context_tokens == expected
+    body.close()
+
+
+def _edit_config(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def _quantize(folder: Path) -> None:
+    model, config = load_model(folder)
+    model.set_dtype(mx.bfloat16)
+    model, config = quantize_model(model, config, group_size=32, bits=4)
+    save_model(folder, model)
+    _edit_config(folder, quantization=config["quantization"])
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_loader_makes_quantised_weights_dense_float32_on_cpu(tmp_path: Path, dense: bool) -> None:
+    folder = write_tiny_model(tmp_path, "llama", hidden_size=64)
+    _quantize(folder)
+
+    body = _load(folder, EngineSettings(dense_float32=None if dense else False))
+
+    layers = [module for _, module in body.model.named_modules()]
+    dtypes = {array.dtype for _, array in tree_flatten(body.model.parameters())}
+    assert any(isinstance(layer, nn.QuantizedLinear) for layer in layers) is not dense
+    assert (dtypes == {mx.float32}) is dense
+    body.close()
+
+
+def test_loader_reports_how_far_it_is(tmp_path: Path) -> None:
+    reports: list[tuple[LoadPhase, int, int]] = []
+    load = Load("tiny", str(write_tiny_model(tmp_path, "llama")), EngineSettings())
+
+    load_body(load, lambda *report: reports.append(report)).close()
+
+    weights = [(done, total) for phase, done, total in reports if phase == "weights"]
+    assert [phase for phase, _, _ in reports][:: len(reports) - 1] == ["starting", "warming"]
+    assert weights[-1][0] == weights[-1][1] > 0
+    assert weights == sorted(weights)
+
+
+def _break_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"not tensors")
+
+
+def _lose(name: str) -> object:
+    return lambda folder: (folder / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        pytest.param(_lose("config.json"), "config.json", id="no config"),
+        pytest.param(_lose("model.safetensors"), "No safetensors", id="no weights"),
+        pytest.param(_lose("tokenizer.json"), "does not exist", id="no tokenizer"),
+        pytest.param(_break_weights, "safetensors", id="broken weights"),
+        pytest.param(
+            lambda folder: _edit_config(folder, model_type="perceptron"),
+            "Model type perceptron not supported",
+            id="unknown type",
+        ),
+        pytest.param(
+            lambda folder: _edit_config(folder, num_hidden_layers=3), "issing", id="missing weights"
+        ),
+        pytest.param(
+            lambda folder: _edit_config(folder, intermediate_size=40), "shape", id="wrong shape"
+        ),
+        pytest.param(
+            lambda folder: _edit_config(folder, model_file="own.py"), "trust", id="own code"
+        ),
+        pytest.param(
+            lambda folder: (folder / "config.json").write_text("{}"),
+            "config.json lacks 'model_type'",
+            id="empty config",
+        ),
+        pytest.param(
+            lambda folder: (folder / "config.json").write_text("{"),
+            "config.json .* not valid JSON",
+            id="config no JSON",
+        ),
+    ],
+)
+def test_loader_says_in_one_line_what_is_wrong(tmp_path: Path, spoil: object, reason: str) -> None:
+    folder = write_tiny_model(tmp_path, "llama")
+    assert callable(spoil)
+    spoil(folder)
+
+    with pytest.raises(LoadFailed, match=reason) as raised:
+        _load(folder)
+
+    assert "\n" not in raised.value.reason
+    assert 0 < len(raised.value.reason) <= 301
+    assert not raised.value.retryable
