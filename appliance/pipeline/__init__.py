@@ -1,0 +1,1 @@
+"""One request from lease to end, as a stream of events."""

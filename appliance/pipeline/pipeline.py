@@ -1,0 +1,148 @@
+"""Open generations, know the running ones, and write each one's canonical line and metrics."""
+
+import time
+import uuid
+
+import structlog
+
+from appliance.chat.client import TextProcess
+from appliance.chat.request import ChatRequest
+from appliance.errors import (
+    ApplianceError,
+    Forbidden,
+    RequestCancelled,
+    RequestError,
+    RequestNotFound,
+    Unavailable,
+)
+from appliance.manifest.spec import LimitsSpec
+from appliance.pipeline.generation import Generation, Pipe
+from appliance.registry.registry import Registry
+from appliance.telemetry.metrics import NO_MODEL, Metrics
+
+log = structlog.get_logger()
+
+
+def new_request_id() -> str:
+    """Return an id that nobody can guess."""
+    return uuid.uuid4().hex
+
+
+class Pipeline:
+    """Every running generation by id. Event loop only."""
+
+    def __init__(
+        self, registry: Registry, text: TextProcess, limits: LimitsSpec, metrics: Metrics
+    ) -> None:
+        self._pipe = Pipe(registry, text, limits)
+        self._metrics = metrics
+        self._running: dict[str, Generation] = {}
+
+    def open(
+        self, request: ChatRequest, *, request_id: str, key_name: str, client_id: str | None = None
+    ) -> Generation:
+        """Start a generation; raises ModelNotFound or QueueFull at once. Pass it to `close`."""
+        generation = Generation(request_id, request, key_name, self._pipe)
+        try:
+            generation.start()
+        except ApplianceError as error:
+            generation.error = error
+            self._finish(generation, client_id)
+            raise
+        self._running[request_id] = generation
+        return generation
+
+    def close(self, generation: Generation, client_id: str | None = None) -> None:
+        """End a generation on any way out, and record it. Plain and idempotent."""
+        if self._running.pop(generation.id, None) is not None:
+            self._finish(generation, client_id)
+
+    def cancel(self, request_id: str, *, key_name: str, is_admin: bool) -> Generation:
+        """Cancel a running generation; raises RequestNotFound, or Forbidden for another's key."""
+        generation = self._running.get(request_id)
+        if generation is None:
+            raise RequestNotFound(request_id)
+        if generation.key_name != key_name and not is_admin:
+            raise Forbidden("Only the key that sent a request, or an admin, may cancel it.")
+        generation.cancel()
+        return generation
+
+    def abort_all(self, error: ApplianceError) -> None:
+        """End everything that runs with `error`."""
+        for generation in tuple(self._running.values()):
+            generation.abort(error)
+
+    def note_refused(self, request_id: str, client_id: str | None, status: int) -> None:
+        """Record a request that was refused before it could be opened."""
+        result = "rejected" if status < 500 else "error"
+        self._metrics.requests_total.labels(NO_MODEL, "chat", result).inc()
+        log.info(
+            "request_refused", request_id=request_id, client_request_id=client_id, status=status
+        )
+
+    def _finish(self, generation: Generation, client_id: str | None) -> None:
+        has_ended = generation.finish_reason is not None or generation.error is not None
+        if not has_ended:
+            generation.error = RequestCancelled(generation.id)
+        generation.close()
+        self._record(generation)
+        now, times, usage = time.monotonic(), generation.times, generation.usage
+        log.info(
+            "request_finished",
+            request_id=generation.id,
+            client_request_id=client_id,
+            api="chat",
+            model=generation.model_name or NO_MODEL,
+            key=generation.key_name or None,
+            prompt_tokens=usage.prompt_tokens,
+            cached_tokens=usage.cached_tokens,
+            completion_tokens=usage.completion_tokens,
+            queue_seconds=_since(times.arrived, times.accepted),
+            ttft_seconds=_since(times.arrived, times.first_text),
+            duration_seconds=round(now - times.arrived, 6),
+            finish_reason=generation.finish_reason,
+            error=type(generation.error).__name__ if generation.error else None,
+        )
+
+    def _record(self, generation: Generation) -> None:
+        metrics, times = self._metrics, generation.times
+        model = generation.model_name
+        metrics.requests_total.labels(model or NO_MODEL, "chat", _result(generation)).inc()
+        if model is None:
+            return
+        metrics.request_seconds.labels(model).observe(time.monotonic() - times.arrived)
+        if times.accepted is not None:
+            metrics.queue_seconds.labels(model).observe(times.accepted - times.arrived)
+        usage = generation.usage
+        metrics.prompt_tokens_total.labels(model).inc(usage.prompt_tokens)
+        metrics.cached_tokens_total.labels(model).inc(usage.cached_tokens)
+        metrics.completion_tokens_total.labels(model).inc(usage.completion_tokens)
+
+    def note_text(self, generation: Generation) -> None:
+        """Note that text of `generation` leaves now; for its latency metrics."""
+        model = generation.model_name
+        if model is None:
+            return
+        now, times = time.monotonic(), generation.times
+        if times.last_text is None:
+            times.first_text = now
+            self._metrics.time_to_first_token_seconds.labels(model).observe(now - times.arrived)
+        else:
+            self._metrics.inter_token_seconds.labels(model).observe(now - times.last_text)
+        times.last_text = now
+
+
+def _since(start: float, end: float | None) -> float | None:
+    return None if end is None else round(end - start, 6)
+
+
+def _result(generation: Generation) -> str:
+    match generation.error:
+        case None:
+            return "ok"
+        case RequestCancelled():
+            return "cancelled"
+        case RequestError() | Unavailable():
+            return "rejected"
+        case _:
+            return "error"
