@@ -1,0 +1,1 @@
+"""HTTP: dialects, authentication, the error table, server-sent events, listeners."""

@@ -1,0 +1,91 @@
+"""Read request bodies strictly and answer with JSON."""
+
+import asyncio
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+import structlog
+from litestar import Request
+from litestar.exceptions import HTTPException
+from litestar.types import Receive, Scope, Send
+
+from appliance.errors import BodyTimeout, InvalidRequest, PayloadTooLarge
+from appliance.manifest.spec import LimitsSpec
+from appliance.telemetry.metrics import Metrics
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+log = structlog.get_logger()
+
+
+class BodyReader(Generic[T]):
+    """Decode one kind of body: strict types; unknown fields are tolerated, counted and logged."""
+
+    def __init__(self, kind: type[T], api: str, limits: LimitsSpec, metrics: Metrics) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+        self._keys = msgspec.json.Decoder(dict[str, msgspec.Raw])
+        self._known = {field.encode_name for field in msgspec.structs.fields(kind)}
+        self._api = api
+        self._limits = limits
+        self._metrics = metrics
+
+    async def read(self, request: Request[Any, Any, Any]) -> T:
+        """Return the decoded body; raises InvalidRequest, PayloadTooLarge or BodyTimeout."""
+        body = await self._bytes(request)
+        try:
+            decoded = self._decoder.decode(body)
+        except msgspec.ValidationError as error:
+            reason, param = _place(str(error))
+            raise InvalidRequest(reason, param=param) from error
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise InvalidRequest(f"The body is not valid JSON: {error}") from error
+        self._count_unknown(body)
+        return decoded
+
+    async def _bytes(self, request: Request[Any, Any, Any]) -> bytes:
+        seconds = self._limits.body_timeout
+        try:
+            async with asyncio.timeout(seconds):
+                return await request.body()
+        except TimeoutError as error:
+            raise BodyTimeout(seconds) from error
+        except HTTPException as error:
+            if error.status_code == 413:
+                raise PayloadTooLarge(self._limits.max_body) from error
+            raise InvalidRequest(error.detail) from error
+
+    def _count_unknown(self, body: bytes) -> None:
+        unknown = self._keys.decode(body).keys() - self._known
+        if unknown:
+            self._metrics.unknown_fields_total.labels(self._api).inc(len(unknown))
+            log.debug("fields_ignored", api=self._api, fields=sorted(unknown)[:20])
+
+
+def _place(message: str) -> tuple[str, str | None]:
+    """Split msgspec's `reason - at $.a[0].b` into a reason that names the field, and the field."""
+    reason, marker, place = message.rpartition(" - at `$")
+    if marker:
+        param = place.rstrip("`").lstrip(".")
+        return f"{param}: {reason}", param
+    if message.startswith("Object missing required field `"):
+        return message, message.split("`")[1]
+    return message, None
+
+
+class JsonResponse:
+    """A raw ASGI response with a JSON body."""
+
+    def __init__(
+        self, content: object, status: int = 200, headers: dict[str, str] | None = None
+    ) -> None:
+        self._body = msgspec.json.encode(content)
+        self._status = status
+        self._headers = {"content-type": "application/json"} | (headers or {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        headers = [(name.encode(), value.encode()) for name, value in self._headers.items()]
+        headers.append((b"content-length", str(len(self._body)).encode()))
+        start = {"type": "http.response.start", "status": self._status, "headers": headers}
+        await send(cast(Any, start))
+        await send({"type": "http.response.body", "body": self._body, "more_body": False})

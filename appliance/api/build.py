@@ -1,0 +1,50 @@
+"""Build the Litestar app of one manifest: routes, authentication, errors."""
+
+from typing import Any
+
+import msgspec
+from litestar import Litestar, Request, Response
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import ASGIApp
+
+from appliance.api.auth import Authenticate, KeyRing
+from appliance.api.errors import error_headers, error_status, openai_error
+from appliance.errors import ApplianceError, InvalidRequest, PayloadTooLarge, RouteNotFound
+
+
+def build_app(handlers: list[HTTPRouteHandler], keys: KeyRing, max_body_bytes: int) -> ASGIApp:
+    """Return an app that is swapped as a whole when the manifest changes."""
+    return Litestar(
+        handlers,
+        middleware=[Authenticate(keys)],
+        exception_handlers={
+            ApplianceError: _answer,
+            HTTPException: _answer,
+        },
+        request_max_body_size=max_body_bytes,
+        openapi_config=None,
+        logging_config=None,
+        debug=False,
+    )
+
+
+def _answer(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    if isinstance(error, HTTPException):
+        error = _translate(request, error)
+    return Response(
+        msgspec.json.encode(openai_error(error)),
+        status_code=error_status(error),
+        headers=error_headers(error),
+        media_type="application/json",
+    )
+
+
+def _translate(request: Request[Any, Any, Any], error: HTTPException) -> ApplianceError:
+    if isinstance(error, MethodNotAllowedException | NotFoundException):
+        allowed = (error.headers or {}).get("allow", "")
+        names = tuple(name.strip() for name in allowed.split(",") if name.strip())
+        return RouteNotFound(request.method, request.scope["path"], allowed=names)
+    if error.status_code == 413:
+        return PayloadTooLarge(0)
+    return InvalidRequest(error.detail)

@@ -1,0 +1,92 @@
+"""Give every request its id, tidy its path, and turn what escapes the framework into an answer."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from appliance.api.gate import send_error
+from appliance.errors import ApplianceError
+from appliance.pipeline.pipeline import new_request_id
+
+_PRINTABLE = re.compile(rb"[\x21-\x7e]{1,128}")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A request that was answered with an error before any generation began."""
+
+    path: str
+    status: int
+    request_id: str
+    client_id: str | None
+
+
+class Edge:
+    """The HTTP edge, an ASGI wrapper. `is_trusted` marks callers of a private socket as admins.
+
+    `on_refused` hears of every error answer that no generation accounts for.
+    """
+
+    def __init__(
+        self, app: ASGIApp, on_refused: Callable[[Refusal], None], *, is_trusted: bool = False
+    ) -> None:
+        self._app = app
+        self._on_refused = on_refused
+        self._is_trusted = is_trusted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; nothing but a cancellation leaves."""
+        request_id = new_request_id()
+        client_id = _client_id(scope)
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        state["client_request_id"] = client_id
+        state["is_trusted"] = self._is_trusted
+        tidy = re.sub("/{2,}", "/", scope["path"])
+        scope["path"] = tidy.rstrip("/") or "/"
+        has_started = False
+        status = 0
+        own = (b"request-id", request_id.encode())
+        echoed = (b"x-request-id", (client_id or request_id).encode())
+
+        async def send_with_ids(message: Message) -> None:
+            nonlocal has_started, status
+            if message["type"] == "http.response.start":
+                has_started, status = True, message["status"]
+                message["headers"] = [*message["headers"], own, echoed]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_ids)
+        except asyncio.CancelledError:
+            raise
+        except ApplianceError as error:
+            await _answer(send_with_ids, error, has_started=has_started)
+        except Exception as error:
+            log.exception("request_crashed", request_id=request_id)
+            await _answer(send_with_ids, error, has_started=has_started)
+        finally:
+            if (on_close := state.get("on_close")) is not None:
+                on_close()
+            elif status >= 400:
+                self._on_refused(Refusal(scope["path"], status, request_id, client_id))
+
+
+async def _answer(send: Send, error: BaseException, *, has_started: bool) -> None:
+    if has_started:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    else:
+        await send_error(send, error)
+
+
+def _client_id(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _PRINTABLE.fullmatch(value):
+            return value.decode()
+    return None

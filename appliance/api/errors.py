@@ -1,0 +1,91 @@
+"""Turn errors into HTTP: the one table of status, OpenAI type and code, and Anthropic type."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from appliance import errors
+from appliance.errors import ApplianceError
+
+
+@dataclass(frozen=True)
+class ErrorRow:
+    """How one class of errors looks over HTTP."""
+
+    status: int
+    openai_type: str
+    openai_code: str | None
+    anthropic_type: str
+
+
+_INVALID = "invalid_request_error"
+_SERVER = "server_error"
+
+ERROR_TABLE: dict[type[ApplianceError], ErrorRow] = {
+    errors.ManifestError: ErrorRow(422, _INVALID, "manifest_invalid", _INVALID),
+    errors.SourceError: ErrorRow(422, _INVALID, "source_unavailable", _INVALID),
+    errors.AddressInUse: ErrorRow(500, _SERVER, "address_in_use", "api_error"),
+    errors.StateFolderInUse: ErrorRow(500, _SERVER, "state_folder_in_use", "api_error"),
+    errors.InvalidRequest: ErrorRow(400, _INVALID, None, _INVALID),
+    errors.ContextTooLong: ErrorRow(400, _INVALID, "context_length_exceeded", _INVALID),
+    errors.ModelNotFound: ErrorRow(404, _INVALID, "model_not_found", "not_found_error"),
+    errors.RequestNotFound: ErrorRow(404, _INVALID, "request_not_found", "not_found_error"),
+    errors.RouteNotFound: ErrorRow(404, _INVALID, "route_not_found", "not_found_error"),
+    errors.Unauthenticated: ErrorRow(
+        401, "authentication_error", "invalid_api_key", "authentication_error"
+    ),
+    errors.Forbidden: ErrorRow(403, "permission_error", "forbidden", "permission_error"),
+    errors.PayloadTooLarge: ErrorRow(413, _INVALID, "payload_too_large", "request_too_large"),
+    errors.BodyTimeout: ErrorRow(408, _INVALID, "body_timeout", _INVALID),
+    errors.RequestCancelled: ErrorRow(499, _INVALID, "request_cancelled", "api_error"),
+    errors.QueueFull: ErrorRow(429, "rate_limit_error", "queue_full", "rate_limit_error"),
+    errors.ModelNotReady: ErrorRow(503, _SERVER, "model_not_ready", "overloaded_error"),
+    errors.Draining: ErrorRow(503, _SERVER, "shutting_down", "overloaded_error"),
+    errors.DeadlineExceeded: ErrorRow(504, _SERVER, "deadline_exceeded", "api_error"),
+    errors.LoadFailed: ErrorRow(500, _SERVER, "load_failed", "api_error"),
+    errors.StepFailed: ErrorRow(500, _SERVER, "generation_failed", "api_error"),
+    errors.WorkerDied: ErrorRow(500, _SERVER, "worker_died", "api_error"),
+    errors.EngineStopped: ErrorRow(503, _SERVER, "engine_stopped", "overloaded_error"),
+    errors.TextProcessFailed: ErrorRow(500, _SERVER, "text_process_failed", "api_error"),
+}
+
+_UNKNOWN = ErrorRow(500, _SERVER, "internal_error", "api_error")
+
+
+def error_row(error: BaseException) -> ErrorRow:
+    """Return the row of an error's class; anything foreign is an internal error."""
+    return ERROR_TABLE.get(type(error), _UNKNOWN) if isinstance(error, ApplianceError) else _UNKNOWN
+
+
+def error_status(error: BaseException) -> int:
+    """Return the HTTP status of an error; a wrong method on a known path is 405."""
+    if isinstance(error, errors.RouteNotFound) and error.allowed:
+        return 405
+    return error_row(error).status
+
+
+def error_headers(error: BaseException) -> dict[str, str]:
+    """Return the headers that belong to an error."""
+    headers: dict[str, str] = {}
+    if isinstance(error, errors.Unavailable):
+        headers["retry-after"] = str(max(1, round(error.retry_after_seconds)))
+    if isinstance(error, errors.Draining):
+        headers["connection"] = "close"
+    if isinstance(error, errors.Unauthenticated):
+        headers["www-authenticate"] = "Bearer"
+    if isinstance(error, errors.RouteNotFound) and error.allowed:
+        headers["allow"] = ", ".join(error.allowed)
+    return headers
+
+
+def openai_error(error: BaseException) -> dict[str, Any]:
+    """Return the body of an error in OpenAI's shape; foreign errors say nothing of their cause."""
+    row = error_row(error)
+    known = isinstance(error, ApplianceError)
+    return {
+        "error": {
+            "message": str(error) if known else "Internal server error.",
+            "type": row.openai_type,
+            "param": error.param if isinstance(error, errors.InvalidRequest) else None,
+            "code": row.openai_code,
+        }
+    }

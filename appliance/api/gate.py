@@ -1,0 +1,62 @@
+"""Stand outermost: swap the app by one attribute, count what is in flight, refuse in a drain."""
+
+import asyncio
+from typing import Any, cast
+
+import msgspec
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from appliance.api.errors import error_headers, error_status, openai_error
+from appliance.errors import Draining
+
+_ALWAYS_OPEN = ("/health", "/metrics")
+
+
+class Gate:
+    """The ASGI callable a listener keeps for life. Event loop only."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.is_draining = False
+        self._in_flight: set[asyncio.Task[Any]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request with the app of this moment."""
+        if scope["type"] != ScopeType.HTTP:
+            return
+        if self.is_draining and not scope["path"].startswith(_ALWAYS_OPEN):
+            await send_error(send, Draining())
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._in_flight.add(task)
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self._in_flight.discard(task)
+
+    async def wait_idle(self, seconds: float) -> bool:
+        """Wait until nothing is in flight and return True; False if time ran out first."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._in_flight:
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                return False
+            await asyncio.wait(
+                set(self._in_flight), timeout=left, return_when=asyncio.FIRST_COMPLETED
+            )
+        return True
+
+
+async def send_error(send: Send, error: BaseException) -> None:
+    """Answer with an error in OpenAI's shape, outside any framework."""
+    headers = {"content-type": "application/json"} | error_headers(error)
+    body = msgspec.json.encode(openai_error(error))
+    start = {
+        "type": "http.response.start",
+        "status": error_status(error),
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    await send(cast(Any, start))
+    await send({"type": "http.response.body", "body": body, "more_body": False})

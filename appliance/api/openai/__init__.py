@@ -1,0 +1,1 @@
+"""OpenAI's dialect: wire structs, codec, routes."""

@@ -1,0 +1,80 @@
+"""Answer the probes and Prometheus."""
+
+import time
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import ASGIApp
+
+from appliance import __version__
+from appliance.api.body import JsonResponse
+from appliance.api.gate import Gate
+from appliance.errors import RouteNotFound
+from appliance.manifest.spec import MetricsDoorSpec
+from appliance.registry.phase import Phase
+from appliance.registry.registry import Registry
+from appliance.telemetry.metrics import Metrics
+
+AnyRequest = Request[Any, Any, Any]
+
+
+class StatusRoutes:
+    """The handlers of /health* and /metrics. Event loop only."""
+
+    def __init__(
+        self, registry: Registry, metrics: Metrics, gate: Gate, door: MetricsDoorSpec
+    ) -> None:
+        self._registry = registry
+        self._metrics = metrics
+        self._gate = gate
+        self._door = door
+        self._started = time.monotonic()
+
+    def handlers(self) -> list[HTTPRouteHandler]:
+        """Return the route handlers, for a Litestar app."""
+        metrics_role = {"role": "metrics"} if self._door.auth else {}
+        return [
+            get("/health/live")(self._live),
+            get("/health/ready")(self._ready),
+            get("/health")(self._health),
+            get("/metrics", opt=metrics_role)(self._scrape),
+        ]
+
+    async def _live(self) -> ASGIApp:
+        return JsonResponse({"status": "live"})
+
+    async def _ready(self, request: AnyRequest) -> ASGIApp:
+        state = self._state()
+        content: dict[str, Any] = {"status": state}
+        if request.scope.get("auth") is not None:
+            content["waiting_for"] = [
+                {"name": status.name, "phase": status.phase, "reason": status.reason}
+                for status in self._registry.statuses()
+                if status.is_required and status.phase is not Phase.READY
+            ]
+        return JsonResponse(content, status=200 if state == "ready" else 503)
+
+    async def _health(self, request: AnyRequest) -> ASGIApp:
+        content: dict[str, Any] = {"status": self._state()}
+        if request.scope.get("auth") is not None:
+            content |= {
+                "version": __version__,
+                "uptime_seconds": round(time.monotonic() - self._started, 3),
+                "models": [msgspec.to_builtins(status) for status in self._registry.statuses()],
+            }
+        return JsonResponse(content)
+
+    async def _scrape(self) -> Response[bytes]:
+        if not self._door.enabled:
+            raise RouteNotFound("GET", "/metrics")
+        self._registry.refresh_gauges(self._metrics)
+        return Response(
+            self._metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
+
+    def _state(self) -> str:
+        if self._gate.is_draining:
+            return "draining"
+        return "ready" if self._registry.is_converged() else "not_ready"
