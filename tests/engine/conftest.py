@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.engine.blas import preload_blas
 from tests.engine.worker_client import WorkerClient
-
-# Before anything imports MLX: afterwards it is too late.
-preload_blas()
 
 
 @pytest.fixture
