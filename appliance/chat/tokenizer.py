@@ -1,7 +1,7 @@
 """Turn text into token ids and ids into text, as the model's tokenizer.json says.
 
 The only files that import `tokenizers` are this one and what runs outside the gateway.
-File formats: https://huggingface.co/docs/transformers/main_classes/tokenizer
+The file formats are those that transformers writes and documents under "Tokenizer".
 """
 
 from collections.abc import Iterable, Sequence

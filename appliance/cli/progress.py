@@ -44,6 +44,8 @@ class ProgressLine:
             return
         self._next = now + (_DRAW_SECONDS if self._is_terminal else _LINE_SECONDS)
         self._write(self._describe(done, total, now))
+        if total and done >= total:
+            self._end_line()
 
     def _describe(self, done: int, total: int, now: float) -> str:
         parts = [f"{self._phase:<9}"]

@@ -80,7 +80,7 @@ def main() -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
-    configure_logging("info", "json", sys.stderr)
+    configure_logging("info", "auto")
     Worker(socket.socket(fileno=int(sys.argv[1]))).serve()
     os._exit(0)
 

@@ -30,8 +30,8 @@ SPITEFUL = (
 
 
 @asynccontextmanager
-async def running(**limits: float) -> AsyncIterator[TextProcess]:
-    process = TextProcess(**limits)  # type: ignore[arg-type]
+async def running(time_limit: float = 5.0, memory_limit: int = 2**31) -> AsyncIterator[TextProcess]:
+    process = TextProcess(time_limit=time_limit, memory_limit=memory_limit)
     await process.start()
     try:
         yield process
@@ -40,7 +40,7 @@ async def running(**limits: float) -> AsyncIterator[TextProcess]:
 
 
 def run(body: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(body(), 50))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(body(), 50))
 
 
 def expected_ids(folder: Path, request: ChatRequest) -> list[int]:

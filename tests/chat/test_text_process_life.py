@@ -37,7 +37,7 @@ def test_process_ends_with_its_gateway_even_while_a_template_loops(
     tmp_path: Path, word: str
 ) -> None:
     folder = write_model(tmp_path, SPITEFUL)
-    command = [sys.executable, "-c", GATEWAY, folder, word]
+    command = [sys.executable, "-c", GATEWAY, str(folder), word]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as gateway:
         assert gateway.stdout is not None
         pid = int(gateway.stdout.readline())

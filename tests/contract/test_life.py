@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Semaphore
 from urllib.parse import urlsplit
@@ -62,6 +63,10 @@ def model_health(url: str, name: str) -> dict[str, object]:
     return found
 
 
+def has_restarted(url: str, times: int) -> bool:
+    return model_health(url, "chat")["restarts"] == times
+
+
 def test_killed_worker_fails_its_stream_alone_and_comes_back(
     two_models: RunningAppliance,
 ) -> None:
@@ -99,7 +104,7 @@ def test_worker_that_keeps_dying_is_restarted_with_back_off(
     for restarts in (1, 2):
         wait_until(lambda: model_health(url, "chat")["phase"] == "ready")
         kill_worker(two_models, "chat")
-        wait_until(lambda n=restarts: model_health(url, "chat")["restarts"] == n)
+        wait_until(partial(has_restarted, url, restarts))
 
     health, refused = model_health(url, "chat"), post_chat(url, chat_body("hello"))
 

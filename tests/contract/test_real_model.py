@@ -40,11 +40,11 @@ def client(appliance: RunningAppliance) -> Iterator[OpenAI]:
 
 
 def test_model_knows_the_capital_of_france(client: OpenAI) -> None:
-    messages = [{"role": "user", "content": FRANCE}]
-
-    whole = client.chat.completions.create(model="chat", messages=messages, temperature=0)
+    whole = client.chat.completions.create(
+        model="chat", messages=[{"role": "user", "content": FRANCE}], temperature=0
+    )
     stream = client.chat.completions.create(
-        model="chat", messages=messages, temperature=0, stream=True
+        model="chat", messages=[{"role": "user", "content": FRANCE}], temperature=0, stream=True
     )
 
     text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +38,7 @@ def test_damaged_manifest_raises_nothing_but_manifest_error(
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_raise_nothing_but_manifest_error(
-    tmp_path_factory: object, content: bytes
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzz.yaml"
     path.write_bytes(content)

@@ -1,6 +1,7 @@
 """Sizes, durations and counts: what a person writes is what is meant."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -59,14 +60,16 @@ def test_duration_takes_fractions_and_several_units(text: str, seconds: float) -
 @pytest.mark.parametrize(
     "value", [None, True, (), {}, "", " ", "x", "-1", "5 m s", "1e3", "٣", -1, -0.5, "1.2.3"]
 )
-def test_quantity_refuses_what_is_none(parse: object, value: object) -> None:
+def test_quantity_refuses_what_is_none(parse: Callable[[object], float], value: object) -> None:
     with pytest.raises(ValueError, match="should"):
         parse(value)
 
 
 @pytest.mark.parametrize("parse", PARSERS)
 @pytest.mark.parametrize("value", [math.inf, math.nan, 10**400, 1e300])
-def test_quantity_refuses_what_no_machine_has(parse: object, value: object) -> None:
+def test_quantity_refuses_what_no_machine_has(
+    parse: Callable[[object], float], value: object
+) -> None:
     with pytest.raises(ValueError, match="is too large"):
         parse(value)
 

@@ -55,7 +55,9 @@ def write_wheel(shelf: Path, files: Mapping[str, bytes], version: str = "1.0") -
     }
     shelf.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
-        for name, body in {**about, **files}.items():
+        for name, text in about.items():
+            zipped.writestr(name, text)
+        for name, body in files.items():
             zipped.writestr(name, body)
     return path
 

@@ -5,6 +5,9 @@ from pathlib import Path
 import numpy as np
 from gguf import GGUFReader
 from gguf.quants import dequantize
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
 
 
 class NumpyLlama:
@@ -17,16 +20,17 @@ class NumpyLlama:
             tensor.name: dequantize(tensor.data, tensor.tensor_type) for tensor in reader.tensors
         }
 
-    def logits(self, ids: list[int]) -> np.ndarray:
+    def logits(self, ids: list[int]) -> Array:
         """Return the logits after every position: (positions, vocabulary)."""
         x = self._tensors["token_embd.weight"][ids]
         for layer in range(self._keys["llama.block_count"]):
             x = x + self._attention(f"blk.{layer}.", self._norm(x, f"blk.{layer}.attn_norm"))
             x = x + self._mlp(f"blk.{layer}.", self._norm(x, f"blk.{layer}.ffn_norm"))
         head = self._tensors.get("output.weight", self._tensors["token_embd.weight"])
-        return self._norm(x, "output_norm") @ head.T
+        logits: Array = self._norm(x, "output_norm") @ head.T
+        return logits
 
-    def _attention(self, at: str, x: np.ndarray) -> np.ndarray:
+    def _attention(self, at: str, x: Array) -> Array:
         heads = self._keys["llama.attention.head_count"]
         groups = heads // self._keys["llama.attention.head_count_kv"]
         q, k, v = (self._linear(x, f"{at}attn_{name}") for name in "qkv")
@@ -39,7 +43,7 @@ class NumpyLlama:
         mixed = np.einsum("hqk,khd->qhd", weights, v.repeat(groups, axis=1))
         return self._linear(mixed.reshape(len(x), -1), f"{at}attn_output")
 
-    def _rotate(self, x: np.ndarray) -> np.ndarray:
+    def _rotate(self, x: Array) -> Array:
         """Rotate neighbours (2i, 2i + 1) of each head, as llama.cpp does for this family."""
         size = x.shape[-1]
         frequencies = self._keys["llama.rope.freq_base"] ** (-np.arange(0, size, 2) / size)
@@ -51,15 +55,18 @@ class NumpyLlama:
         turned[..., 1::2] = even * np.sin(angles) + odd * np.cos(angles)
         return turned
 
-    def _mlp(self, at: str, x: np.ndarray) -> np.ndarray:
+    def _mlp(self, at: str, x: Array) -> Array:
         gate = self._linear(x, f"{at}ffn_gate")
         gate = gate / (1 + np.exp(-gate))
         return self._linear(gate * self._linear(x, f"{at}ffn_up"), f"{at}ffn_down")
 
-    def _linear(self, x: np.ndarray, name: str) -> np.ndarray:
-        return x @ self._tensors[f"{name}.weight"].T + self._tensors.get(f"{name}.bias", 0.0)
+    def _linear(self, x: Array, name: str) -> Array:
+        bias = self._tensors.get(f"{name}.bias", 0.0)
+        product: Array = x @ self._tensors[f"{name}.weight"].T + bias
+        return product
 
-    def _norm(self, x: np.ndarray, name: str) -> np.ndarray:
+    def _norm(self, x: Array, name: str) -> Array:
         epsilon = self._keys["llama.attention.layer_norm_rms_epsilon"]
         scale = np.sqrt((x * x).mean(-1, keepdims=True) + epsilon)
-        return x / scale * self._tensors[f"{name}.weight"]
+        normed: Array = x / scale * self._tensors[f"{name}.weight"]
+        return normed

@@ -81,11 +81,11 @@ def test_packed_weights_equal_dense_weights_bit_for_bit(kind: Kind, tmp_path: Pa
     layers = [name.removesuffix("scales") for name in packed if name.endswith("scales")]
     assert len(layers) == 15
     for layer in layers:
-        parts = (
-            mx.array(packed[f"{layer}weight"]),
-            *(mx.array(packed[layer + part].astype(np.float32)) for part in ("scales", "biases")),
+        scales, biases = (
+            mx.array(packed[layer + part].astype(np.float32)) for part in ("scales", "biases")
         )
-        unpacked = mx.dequantize(*parts, group_size=32, bits=bits)
+        weight = mx.array(packed[f"{layer}weight"])
+        unpacked = mx.dequantize(weight, scales, biases, group_size=32, bits=bits)
         assert np.array_equal(np.array(unpacked), dense[f"{layer}weight"])
 
 
