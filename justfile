@@ -1,4 +1,5 @@
 python := ".venv/bin/python"
+fast := "not mlx and not registry and not npm and not slow"
 
 # List the recipes
 default:
@@ -28,9 +29,9 @@ types:
 layers:
     ops/check layers
 
-# Run the fast tests: no model, no download
+# Run the fast tests: no model, no download, few processes
 test *args:
-    {{ python }} -m pytest -m "not mlx and not registry and not npm" {{ args }}
+    {{ python }} -m pytest -m "{{ fast }}" {{ args }}
 
 # Run every check and every test but npm's, as CI does
 test-all *args:
@@ -46,7 +47,7 @@ test-npm *args:
 
 # Run the fast tests and show which lines and branches they miss
 cov *args:
-    {{ python }} -m coverage run -m pytest -m "not mlx and not registry and not npm" {{ args }}
+    {{ python }} -m coverage run -m pytest -m "{{ fast }}" {{ args }}
     {{ python }} -m coverage report --show-missing --skip-covered
 
 # Write schemas/ again from the code

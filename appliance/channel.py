@@ -5,15 +5,15 @@ The parent's end is asyncio; the child's end is whatever its process likes.
 """
 
 import asyncio
-import os
 import socket
 import struct
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import msgspec
+
+from appliance.launch import module_command, module_environment
 
 _LENGTH = struct.Struct(">I")
 MAX_FRAME_BYTES = 256 * 2**20
@@ -112,11 +112,11 @@ def spawn_child(module: str, *args: str) -> tuple[subprocess.Popen[bytes], socke
     ours, theirs = socket.socketpair()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, str(theirs.fileno()), *args],
+            module_command(module, str(theirs.fileno()), *args),
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            env=module_environment() | {"PYTHONUNBUFFERED": "1"},
         )
     except BaseException:
         ours.close()

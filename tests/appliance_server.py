@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition, Thread
 from typing import Any
+
+from appliance.launch import module_command, module_environment
 
 DEADLINE_SECONDS = 30.0
 
@@ -138,7 +139,7 @@ def running_appliance(
     args: Sequence[str] = (),
     is_ready: bool = True,
 ) -> Iterator[RunningAppliance]:
-    """Serve a manifest on a free port until the block ends; `files` are put beside it.
+    """Serve a manifest on a free port, in its folder, until the block ends; `files` lie beside it.
 
     With `is_ready`, every required model is in memory when the block begins.
     """
@@ -161,8 +162,9 @@ def _start(folder: Path, env: dict[str, str], args: Sequence[str]) -> RunningApp
     options = ["-c", str(folder / "vllm-mlx.yaml"), "--port", "0", "--state-dir", str(state_dir)]
     with (folder / "stderr.txt").open("wb") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", "appliance", "serve", *options, *args],
-            env=clean_environment() | env,
+            module_command("appliance", "serve", *options, *args),
+            env=module_environment(clean_environment() | env),
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,

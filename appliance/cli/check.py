@@ -22,6 +22,7 @@ from huggingface_hub import constants
 from appliance.cli.option import load_in_force
 from appliance.cli.output import readable_bytes
 from appliance.errors import ManifestError
+from appliance.launch import SAFE_PYTHON, module_command, module_environment
 from appliance.manifest.setting import Settings
 
 _PROBE_SECONDS = 60.0
@@ -76,7 +77,7 @@ def check_mlx(command: tuple[str, ...] = ("-m", "appliance.engine.probe")) -> li
 
     `command` is what follows `python`. A child that hangs is killed.
     """
-    facts = _probe([sys.executable, *command])
+    facts = _probe([*SAFE_PYTHON, *command])
     if facts.error:
         package = "'mlx[cpu]'" if sys.platform == "linux" else "mlx"
         return [Finding("mlx", "failed", facts.error, f"install it: pip install {package}")]
@@ -92,6 +93,7 @@ def _probe(command: list[str]) -> MlxFacts:
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            env=module_environment(),
             check=False,
             timeout=_PROBE_SECONDS,
         )
@@ -188,7 +190,7 @@ def check_index() -> Finding:
     """Say whether pip's package index answers, with pip's own settings."""
     name = "package index"
     options = ["--timeout", f"{_NETWORK_SECONDS:g}", "--retries", "0", "--quiet"]
-    command = [sys.executable, "-m", "pip", *options, "index", "versions", "pip"]
+    command = module_command("pip", *options, "index", "versions", "pip")
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=30

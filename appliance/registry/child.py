@@ -4,12 +4,12 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from appliance.errors import SourceError
+from appliance.launch import module_command, module_environment
 
 OnProgress = Callable[[str, int, int], None]
 
@@ -41,12 +41,12 @@ class Job:
 
 async def _run(job: Job, module: str, *args: str) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", module, *args),
+        *module_command(module, *args),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
         pass_fds=(job.lock,),
-        env=job.environment,
+        env=module_environment(job.environment),
         limit=_LINE_BYTES,
     )
     assert process.stdin is not None

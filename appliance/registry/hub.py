@@ -2,6 +2,7 @@
 
 import contextlib
 import glob
+import hashlib
 import logging
 import os
 import shutil
@@ -12,11 +13,13 @@ from pathlib import Path, PurePosixPath
 from threading import Event, Thread
 
 from huggingface_hub import HfApi, errors, snapshot_download
+from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils import disable_progress_bars
 
+from appliance.disk import file_sha256, publish, require_space
 from appliance.errors import SourceError
 from appliance.manifest.source import HfSource
-from appliance.registry.package import Report, file_sha256, require_space
+from appliance.registry.package import Report
 
 _TEXT_SUFFIXES = (".json", ".jinja", ".txt", ".tiktoken", ".model")
 _TOP_SUFFIXES = (".safetensors", ".py")
@@ -30,6 +33,7 @@ class _RemoteFile:
     name: str
     size: int
     sha256: str | None
+    blob_id: str | None
 
 
 def newest_revision(source: HfSource) -> str:
@@ -41,8 +45,8 @@ def newest_revision(source: HfSource) -> str:
 def fetch_snapshot(source: HfSource, dest: Path, work: Path, report: Report) -> None:
     """Put the files that an MLX model needs at `dest`; `work` keeps the files a retry can skip.
 
-    Every file is checked against the hub's size, and large ones against its sha256. Raises
-    SourceError; when it does, `dest` does not exist.
+    Every file is checked against the hub's size and digest. Raises SourceError; when it does,
+    `dest` does not exist.
     """
     disable_progress_bars()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
@@ -62,7 +66,7 @@ def fetch_snapshot(source: HfSource, dest: Path, work: Path, report: Report) -> 
             )
     _verify(source, work, files, report)
     _keep_only(work, files)
-    work.rename(dest)
+    publish(work, dest)
 
 
 def _list_files(source: HfSource) -> tuple[str, list[_RemoteFile]]:
@@ -70,13 +74,20 @@ def _list_files(source: HfSource) -> tuple[str, list[_RemoteFile]]:
         source.repo, revision=source.revision, files_metadata=True, timeout=_TIMEOUT_SECONDS
     )
     files = [
-        _RemoteFile(sibling.rfilename, sibling.size or 0, sibling.lfs and sibling.lfs.sha256)
+        _remote_file(sibling)
         for sibling in found.siblings or ()
         if _is_wanted(PurePosixPath(sibling.rfilename))
     ]
     if not any(file.name.endswith(".safetensors") for file in files):
         raise SourceError(str(source), "the repository holds no safetensors weights")
     return str(found.sha), files
+
+
+def _remote_file(sibling: RepoSibling) -> _RemoteFile:
+    size = sibling.size or 0
+    if sibling.lfs:
+        return _RemoteFile(sibling.rfilename, size, sibling.lfs.sha256, None)
+    return _RemoteFile(sibling.rfilename, size, None, sibling.blob_id)
 
 
 def _is_wanted(path: PurePosixPath) -> bool:
@@ -102,12 +113,20 @@ def _verify(source: HfSource, work: Path, files: list[_RemoteFile], report: Repo
         if not path.is_file() or path.stat().st_size != file.size:
             raise SourceError(str(source), f"'{file.name}' did not arrive whole", retryable=True)
         if file.sha256 is None:
-            continue
-        digest = file_sha256(path, partial(_report_verified, report, done, total))
-        done += file.size
-        if digest != file.sha256:
+            is_whole = file.blob_id in (None, _blob_id(path))
+        else:
+            digest = file_sha256(path, partial(_report_verified, report, done, total))
+            done += file.size
+            is_whole = digest == file.sha256
+        if not is_whole:
             path.unlink()
             raise SourceError(str(source), f"'{file.name}' arrived damaged", retryable=True)
+
+
+def _blob_id(path: Path) -> str:
+    # How git names a file's content; the hub gives nothing else of small files.
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def _report_verified(report: Report, before: int, total: int, read: int) -> None:

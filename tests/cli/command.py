@@ -68,7 +68,7 @@ class Terminal:
         os.close(self._master)
 
     def type(self, text: str | bytes) -> None:
-        """Type something."""
+        """Type something; wait for the prompt first: between two lines a terminal eats Ctrl-D."""
         os.write(self._master, text if isinstance(text, bytes) else text.encode())
 
     def wait_for(self, pattern: str, seconds: float = DEADLINE_SECONDS) -> str:

@@ -10,6 +10,8 @@ from tests.appliance_server import DEADLINE_SECONDS, RunningAppliance, clean_env
 from tests.cli.command import COMMAND, Terminal, run_command
 from tests.cli.fake_server import chat_stream, fake_appliance
 
+pytestmark = pytest.mark.slow
+
 
 def _conversation(url: str, system: str | None = None) -> Conversation:
     return Conversation(ApplianceClient(Door(url)), {"model": "m"}, system)
@@ -72,7 +74,7 @@ def test_interrupt_stops_the_answer_and_not_the_program(echo: RunningAppliance) 
         terminal.process.send_signal(signal.SIGINT)
         terminal.wait_for("> ")
         terminal.type("please count\n")
-        terminal.wait_for("one two three")
+        terminal.wait_for(r"one two three\s+> ")
         terminal.type("/exit\n")
 
         assert terminal.wait_end() == 0
@@ -105,7 +107,7 @@ def test_error_on_a_terminal_keeps_the_program(echo: RunningAppliance) -> None:
         terminal.type("break\n")
         terminal.wait_for("vllm-mlx: .*\n(.|\n)*> ")
         terminal.type("please count\n")
-        terminal.wait_for("one two three")
+        terminal.wait_for(r"one two three\s+> ")
         terminal.type("\x04")
 
         assert terminal.wait_end() == 0

@@ -8,6 +8,8 @@ from appliance.cli import check
 from tests.appliance_server import RunningAppliance
 from tests.cli.command import run_command
 
+pytestmark = pytest.mark.slow
+
 _NAMES = {"platform", "python", "mlx", "disk", "port", "manifest", "open files", "hub"}
 
 

@@ -13,6 +13,8 @@ from appliance.manifest.schema import manifest_schema_text
 from tests.appliance_server import clean_environment
 from tests.cli.command import COMMAND, run_command
 
+pytestmark = pytest.mark.slow
+
 _ARGUMENTS = {"validate": ["FILE"], "models pull": ["NAME"], "models inspect": ["NAME"]}
 
 

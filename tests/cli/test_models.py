@@ -16,6 +16,12 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def whole_model(model: Path) -> Path:
+    (model / "tokenizer.json").write_text("{}")
+    return model
+
+
 def write_manifest(path: Path, source: str) -> str:
     path.write_text(f"version: 1\nmodels:\n  - {{name: tiny, aliases: [t], source: '{source}'}}\n")
     return str(path)
@@ -23,23 +29,23 @@ def write_manifest(path: Path, source: str) -> str:
 
 @pytest.mark.parametrize("name", ["tiny", "t"])
 def test_pull_takes_a_name_of_the_manifest(
-    tmp_path: Path, model: Path, name: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, whole_model: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = write_manifest(tmp_path / "m.yaml", "path:tiny")
 
     code = run_pull(name, config=config, state_dir=str(tmp_path / "state"))
 
     assert code == 0
-    assert capsys.readouterr().out == f"{model}\n"
+    assert capsys.readouterr().out == f"{whole_model}\n"
 
 
 def test_pull_takes_a_source(
-    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, whole_model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = run_pull(f"path:{model}", state_dir=str(tmp_path / "state"))
+    code = run_pull(f"path:{whole_model}", state_dir=str(tmp_path / "state"))
 
     assert code == 0
-    assert capsys.readouterr().out == f"{model}\n"
+    assert capsys.readouterr().out == f"{whole_model}\n"
 
 
 def test_pull_suggests_the_nearest_name(tmp_path: Path) -> None:

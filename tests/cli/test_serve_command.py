@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.appliance_server import ECHO_MANIFEST, RunningAppliance, running_appliance
+from tests.appliance_server import ECHO_FILES, ECHO_MANIFEST, RunningAppliance, running_appliance
 from tests.cli.command import Terminal, run_command
+
+pytestmark = pytest.mark.slow
 
 
 def _served(folder: Path, manifest: str = ECHO_MANIFEST) -> list[str | Path]:
@@ -24,6 +26,14 @@ def test_serve_ends_cleanly_on_sigterm() -> None:
         assert "Traceback" not in appliance.errors()
         assert appliance.logs()[-1]["event"] == "stopped"
     assert not appliance.state_dir.exists()
+
+
+def test_serve_runs_nothing_of_the_folder_where_it_starts() -> None:
+    traps = dict.fromkeys(("msgspec.py", "json.py", "appliance.py"), "raise SystemExit('trapped')")
+
+    with running_appliance(files={**ECHO_FILES, **traps}) as appliance:
+        assert appliance.stop() == 0
+        assert "trapped" not in appliance.errors()
 
 
 def test_serve_finds_the_manifest_of_its_folder(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from tests.appliance_server import RunningAppliance, running_appliance, wait_unt
 from tests.cli.command import run_command
 from tests.cli.conftest import TESTER_KEY
 
+pytestmark = pytest.mark.slow
+
 _BROKEN = """\
 version: 1
 models:

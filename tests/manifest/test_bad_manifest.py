@@ -37,6 +37,7 @@ BEYOND_SCHEMA = {
     "expanded_name_wrong",
     "huge_size",
     "zero_heartbeat",
+    "zero_limits",
     "bad_hf_source",
     "bad_wheel_source",
     "wheel_member_climbs",

@@ -1,4 +1,4 @@
-"""Sizes, durations and counts: what a person writes is what is meant."""
+"""Sizes and durations: what a person writes is what is meant."""
 
 import math
 from collections.abc import Callable
@@ -10,28 +10,18 @@ from hypothesis import strategies as st
 from appliance.manifest.quantity import (
     LARGEST_NUMBER,
     LONGEST_SECONDS,
-    parse_count,
     parse_duration,
     parse_size,
 )
 
 SIZE_UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "K": 2**10, "MiB": 2**20, "gib": 2**30}
 TIME_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-PARSERS = [parse_size, parse_count, parse_duration]
+PARSERS = [parse_size, parse_duration]
 
 
 @given(st.integers(0, 2**32), st.sampled_from(sorted(SIZE_UNITS)), st.sampled_from(["", " "]))
 def test_size_is_the_number_times_its_unit(number: int, unit: str, space: str) -> None:
     assert parse_size(f"{number}{space}{unit}") == number * SIZE_UNITS[unit]
-
-
-@given(st.integers(0, 2**40), st.sampled_from(["", "k", "M", "g"]))
-def test_count_is_the_number_times_its_unit(number: int, unit: str) -> None:
-    scale = {"": 1, "k": 10**3, "M": 10**6, "g": 10**9}[unit]
-    if number * scale > LARGEST_NUMBER:
-        return
-
-    assert parse_count(f"{number}{unit}") == number * scale
 
 
 @given(st.lists(st.tuples(st.integers(0, 999), st.sampled_from(sorted(TIME_UNITS))), min_size=1))
@@ -46,7 +36,6 @@ def test_duration_is_the_sum_of_its_parts(parts: list[tuple[int, str]]) -> None:
 @given(st.integers(0, LARGEST_NUMBER))
 def test_plain_number_means_itself(number: int) -> None:
     assert parse_size(number) == number
-    assert parse_count(number) == number
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ import pytest
 from appliance.errors import ManifestError
 from appliance.manifest.setting import default_state_dir, find_manifest, load_settings
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import json, sys
 from appliance.errors import ManifestError

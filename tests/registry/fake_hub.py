@@ -18,6 +18,7 @@ REPO = "tiny/model"
 _INFO = re.compile(rf"/api/models/{REPO}(?:/revision/(?P<revision>[^/]+))?")
 _TREE = re.compile(rf"/api/models/{REPO}/tree/(?P<revision>[^/]+)")
 _FILE = re.compile(rf"/{REPO}/resolve/(?P<revision>[^/]+)/(?P<name>.+)")
+_LARGE = (".safetensors", ".bin")
 _RANGE = re.compile(r"bytes=(?P<start>\d+)-")
 
 
@@ -39,7 +40,8 @@ def model_files(num_bytes: int = 1000) -> dict[str, bytes]:
 class FakeHub:
     """What the hub holds and how it misbehaves; `requests` counts (method, path) of all asked.
 
-    `sizes` and `digests` are what it claims of a file against the truth.
+    `sizes` and `digests` (git's or a sha256, as the hub has it) are what it claims of a file
+    against the truth.
     """
 
     revisions: dict[str, str]
@@ -136,8 +138,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json(files)
 
     def _facts(self, name: str, body: bytes) -> dict[str, object]:
-        digest = self.hub.digests.get(name, hashlib.sha256(body).hexdigest())
         size = self.hub.sizes.get(name, len(body))
+        if not name.endswith(_LARGE):
+            blob = hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False)
+            digest = self.hub.digests.get(name, blob.hexdigest())
+            return {"size": size, "oid": digest, "blobId": digest}
+        digest = self.hub.digests.get(name, hashlib.sha256(body).hexdigest())
         return {
             "size": size,
             "oid": digest[:40],

@@ -1,6 +1,10 @@
+import bz2
+import gzip
+import lzma
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from appliance.errors import SourceError
 from appliance.registry.archive import extract_member
 from tests.registry.ground import write_tar
 
+BODY = bytes(range(256)) * 99
 NAMES = st.lists(
     st.text("abc.", min_size=1, max_size=4).filter(lambda part: part not in (".", "..")),
     min_size=1,
@@ -23,6 +28,12 @@ def write_zip(path: Path, files: dict[str, bytes]) -> Path:
         for name, body in files.items():
             zipped.writestr(name, body)
     return path
+
+
+def broken(content: bytes) -> bytes:
+    """Return `content` with zeros in its first half."""
+    middle = len(content) // 3
+    return content[:middle] + bytes(20) + content[middle + 20 :]
 
 
 def refusal(archive: Path, member: str | None, dest: Path) -> str:
@@ -125,6 +136,34 @@ def test_extract_member_refuses_a_damaged_archive(tmp_path: Path, name: str, cut
     archive.write_bytes(archive.read_bytes()[:cut])
 
     assert "damaged" in refusal(archive, "a-1/box", tmp_path / "out")
+
+
+@pytest.mark.parametrize("compress", [lzma.compress, bz2.compress])
+def test_extract_member_refuses_a_broken_source_archive(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    plain = gzip.decompress(write_tar(tmp_path / "a.tar.gz", {"a-1/box": BODY}).read_bytes())
+    archive = tmp_path / "a-1.tar"
+    archive.write_bytes(broken(compress(plain)))
+
+    assert "damaged" in refusal(archive, None, tmp_path / "out")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_extract_member_refuses_a_broken_wheel(tmp_path: Path, method: int) -> None:
+    archive = tmp_path / "a.whl"
+    with zipfile.ZipFile(archive, "w", method) as zipped:
+        zipped.writestr("box", BODY)
+    archive.write_bytes(broken(archive.read_bytes()))
+
+    assert "damaged" in refusal(archive, None, tmp_path / "out")
+
+
+def test_extract_member_lets_errors_of_the_disk_through(tmp_path: Path) -> None:
+    archive = write_zip(tmp_path / "a.whl", {"box": b"x"})
+
+    with pytest.raises(OSError, match="too long"):
+        extract_member(archive, None, tmp_path / ("n" * 300), source="test")
 
 
 @settings(max_examples=50, deadline=None)

@@ -7,6 +7,8 @@ from appliance.errors import SourceError
 from tests.registry.fake_hub import COMMIT, NEXT_COMMIT, REPO, FakeHub, fake_hub, model_files
 from tests.registry.ground import hub_store, materialise
 
+pytestmark = pytest.mark.slow
+
 LARGE_BYTES = 25_000_000
 DROP_BYTES = 15_000_000
 

@@ -94,8 +94,28 @@ def test_inspect_directory_names_missing_shards(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "index",
+    [
+        {"weight_map": []},
+        {"weight_map": {"a": 1}},
+        {"weight_map": None},
+    ],
+)
+def test_inspect_directory_refuses_an_index_that_names_no_files(
+    tmp_path: Path, index: object
+) -> None:
+    write_json(tmp_path / "config.json", {})
+    write_json(tmp_path / "model.safetensors.index.json", index)
+
+    with pytest.raises(SourceError, match="is not as it should be"):
+        inspect_directory(tmp_path)
+
+
+@pytest.mark.parametrize(
     "body",
     [
+        pytest.param((2).to_bytes(8, "little") + b"[]", id="no object"),
+        pytest.param((9).to_bytes(8, "little") + b'{"a": {}}', id="no tensor"),
         pytest.param(b"", id="empty"),
         pytest.param(b"\xff" * 8, id="absurd length"),
         pytest.param((4).to_bytes(8, "little") + b"{nop", id="no header"),
@@ -120,7 +140,7 @@ def test_inspect_directory_refuses_weights_that_were_cut(tmp_path: Path) -> None
         inspect_directory(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", ""])
+@pytest.mark.parametrize("text", ["{", "[]", "", "[" * 100_000])
 def test_inspect_directory_refuses_a_broken_config(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.json").write_text(text)
 

@@ -8,6 +8,8 @@ from appliance.registry.store import ModelStore
 from tests.packages import fetch_package
 from tests.registry.ground import CONFIG, MODEL, NAME, materialise, sha256, shelf_store, write_wheel
 
+pytestmark = pytest.mark.slow
+
 WHEEL = "wheel:iniconfig==2.0.0/iniconfig"
 WHEEL_SHA = "b6a85871a79d2e3b22d2d1b94ac2824226a63c6b741c88f7ae975f18b6778374"
 

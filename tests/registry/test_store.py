@@ -1,6 +1,6 @@
 import asyncio
-import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +14,9 @@ import pytest
 from appliance.errors import SourceError
 from appliance.manifest.source import parse_source
 from appliance.registry.inspection import inspect_directory
+from appliance.registry.store import ModelStore
 from tests.appliance_server import wait_until
+from tests.chat.tiny import write_byte_pair_model, write_model
 from tests.engine.convert.tiny_gguf import TinyLlama
 from tests.registry.fake_hub import REPO, FakeHub, fake_hub, model_files
 from tests.registry.ground import (
@@ -27,6 +29,8 @@ from tests.registry.ground import (
     start,
     write_wheel,
 )
+
+pytestmark = pytest.mark.slow
 
 SOURCE = f"hf:{REPO}@v1"
 
@@ -45,6 +49,22 @@ def fetch_children(parent: int | None = None) -> list[psutil.Process]:
     return [child for child in children if "appliance.registry.fetch" in child.cmdline()]
 
 
+async def kill_in_the_middle(
+    store: ModelStore, hub: FakeHub, state_dir: Path | None = None, after: str = ""
+) -> None:
+    """Kill the fetch child in the middle of a file, once the file `after` is whole."""
+    task = asyncio.create_task(start(store, SOURCE))
+    assert await asyncio.to_thread(hub.stalled.wait, 30)
+    if state_dir is not None:
+        pattern = f"downloads/*/fetched.partial/{after}"
+        wait_until(lambda: list(state_dir.glob(pattern)), what="a whole file")
+    for child in fetch_children():
+        child.kill()
+    with pytest.raises(SourceError, match="signal 9") as caught:
+        await task
+    assert caught.value.retryable
+
+
 def recover(hub: FakeHub) -> None:
     hub.drop_after_bytes = None
     assert hub.stall is not None
@@ -52,12 +72,26 @@ def recover(hub: FakeHub) -> None:
 
 
 def test_path_source_is_the_folder_itself(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_bytes(CONFIG)
+    folder = write_model(tmp_path / "model")
+    (folder / "config.json").write_bytes(CONFIG)
 
     found = materialise(shelf_store(tmp_path, tmp_path), "path:model", tmp_path)
 
-    assert found == tmp_path / "model"
+    assert found == folder
+
+
+def test_path_source_completes_a_copy_of_a_folder_without_tokenizer_json(tmp_path: Path) -> None:
+    folder = write_byte_pair_model(tmp_path / "model")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    before = sorted(folder.iterdir())
+    store = shelf_store(tmp_path / "state", tmp_path)
+
+    found = materialise(store, f"path:{folder}")
+
+    assert sorted(folder.iterdir()) == before
+    assert (found / "tokenizer.json").is_file()
+    assert (found / "model.safetensors").resolve() == folder / "model.safetensors"
+    assert store.find_cached(parse_source(f"path:{folder}"), folder=tmp_path) == found
 
 
 @pytest.mark.parametrize(
@@ -67,11 +101,16 @@ def test_path_source_is_the_folder_itself(tmp_path: Path) -> None:
         ("path:empty", "no config.json"),
         ("path:note.txt", "model folder or a .gguf file"),
         ("path:broken.gguf", "GGUF"),
+        ("path:bare", "no tokenizer.model or vocab.json with merges.txt"),
+        (f"path:{'n' * 300}.gguf", "too long"),
+        (f"scripted:{'n' * 300}", "too long"),
         ("scripted:absent.yaml", "no such script file"),
     ],
 )
 def test_path_source_says_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "config.json").write_bytes(CONFIG)
     (tmp_path / "note.txt").write_text("hello")
     (tmp_path / "broken.gguf").write_text("hello")
 
@@ -90,6 +129,32 @@ def test_path_source_converts_a_gguf_file_once(tmp_path: Path) -> None:
 
     assert inspect_directory(first).dtypes.keys() == {"F32"}
     assert store.find_cached(source, folder=tmp_path) == first
+
+
+def test_path_source_converts_the_same_content_once_whatever_its_date_and_name(
+    tmp_path: Path,
+) -> None:
+    path = TinyLlama().write(tmp_path / "tiny.gguf")
+    store = shelf_store(tmp_path, tmp_path)
+    first = materialise(store, "path:tiny.gguf", tmp_path)
+    os.utime(path, ns=(1, 1))
+    shutil.copy(path, tmp_path / "twin.gguf")
+
+    found = {materialise(store, f"path:{name}.gguf", tmp_path) for name in ("tiny", "twin")}
+
+    assert found == {first}
+    assert list((tmp_path / "models").iterdir()) == [first]
+
+
+def test_path_source_converts_changed_content_again(tmp_path: Path) -> None:
+    store = shelf_store(tmp_path, tmp_path)
+    found = set()
+
+    for is_tied in (True, False):
+        TinyLlama(is_tied=is_tied).write(tmp_path / "tiny.gguf")
+        found.add(materialise(store, "path:tiny.gguf", tmp_path))
+
+    assert len(found) == 2
 
 
 def test_wheel_source_converts_its_gguf_file_and_keeps_no_copy(tmp_path: Path) -> None:
@@ -153,17 +218,8 @@ def test_materialise_kills_its_child_when_cancelled(tmp_path: Path, stalling_hub
 
 
 def test_materialise_survives_a_killed_child(tmp_path: Path, stalling_hub: FakeHub) -> None:
-    async def kill_in_the_middle() -> None:
-        task = asyncio.create_task(start(store, SOURCE))
-        assert await asyncio.to_thread(stalling_hub.stalled.wait, 30)
-        for child in fetch_children():
-            child.kill()
-        with pytest.raises(SourceError, match="signal 9") as caught:
-            await task
-        assert caught.value.retryable
-
     store = hub_store(tmp_path, stalling_hub.endpoint)
-    asyncio.run(kill_in_the_middle())
+    asyncio.run(kill_in_the_middle(store, stalling_hub))
     half = store.find_cached(parse_source(SOURCE), folder=tmp_path)
     recover(stalling_hub)
 
@@ -172,6 +228,21 @@ def test_materialise_survives_a_killed_child(tmp_path: Path, stalling_hub: FakeH
     assert half is None
     assert (found / "model.safetensors").stat().st_size > 25_000_000
     assert stalling_hub.downloads("config.json") == 1
+
+
+def test_materialise_keeps_the_whole_files_of_a_killed_child(tmp_path: Path) -> None:
+    whole, half = "small.safetensors", "large.safetensors"
+    files = {"config.json": CONFIG, "tokenizer.json": b"{}", whole: bytes(10), half: bytes(20_000)}
+    with fake_hub(files) as hub:
+        hub.drop_after_bytes, hub.stall = 10_000, Event()
+        store = hub_store(tmp_path, hub.endpoint)
+
+        asyncio.run(kill_in_the_middle(store, hub, tmp_path, whole))
+        recover(hub)
+        found = materialise(store, SOURCE)
+
+    assert (found / half).read_bytes() == files[half]
+    assert (hub.downloads(whole), hub.downloads(half)) == (1, 2)
 
 
 def test_fetch_child_ends_with_its_parent(tmp_path: Path, stalling_hub: FakeHub) -> None:
@@ -222,13 +293,14 @@ def test_materialise_refuses_a_full_disk_before_downloading(tmp_path: Path) -> N
     assert hub.downloads("model.safetensors") == 0
 
 
-def test_materialise_refuses_weights_that_arrive_damaged(tmp_path: Path) -> None:
-    files = model_files()
-    with fake_hub(files) as hub:
-        hub.digests["model.safetensors"] = "0" * 64
-        with pytest.raises(SourceError, match="arrived damaged") as caught:
+@pytest.mark.parametrize(("name", "digits"), [("model.safetensors", 64), ("tokenizer.json", 40)])
+def test_materialise_refuses_files_that_arrive_damaged(
+    tmp_path: Path, name: str, digits: int
+) -> None:
+    with fake_hub() as hub:
+        hub.digests[name] = "0" * digits
+        with pytest.raises(SourceError, match=f"'{name}' arrived damaged") as caught:
             materialise(hub_store(tmp_path, hub.endpoint), SOURCE)
 
     assert caught.value.retryable
-    assert json.loads(files["config.json"])
     assert not list((tmp_path / "models").iterdir())

@@ -1,11 +1,10 @@
 """Convert one GGUF file into an MLX folder that appears whole or not at all."""
 
 import json
-import os
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
+from appliance.disk import publish, require_space
 from appliance.engine.convert.container import open_container
 from appliance.engine.convert.llama import assign_tensors, read_shape
 from appliance.engine.convert.setting import generation_config, tokenizer_config
@@ -43,7 +42,7 @@ def convert(source: Path, dest: Path, form: WeightForm, report: Report) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        _check_space(source.name, partial, plan.num_bytes)
+        require_space(source.name, partial, plan.num_bytes + _SPARE_BYTES)
         tokenizer.save(str(partial / "tokenizer.json"), pretty=False)
         _write_json(partial / "config.json", config)
         _write_json(partial / "generation_config.json", ending)
@@ -51,28 +50,10 @@ def convert(source: Path, dest: Path, form: WeightForm, report: Report) -> None:
             partial / "tokenizer_config.json", tokenizer_config(metadata, vocabulary, shape.context)
         )
         plan.write(partial / "model.safetensors", report)
-        _sync([*partial.iterdir(), partial])
-        partial.rename(dest)
+        publish(partial, dest)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    _sync([dest.parent])
-
-
-def _check_space(source: str, folder: Path, num_bytes: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if free < num_bytes + _SPARE_BYTES:
-        reason = f"needs {num_bytes} bytes in {folder.parent}, where {free} are free"
-        raise SourceError(source, reason, retryable=True)
 
 
 def _write_json(path: Path, content: dict[str, object]) -> None:
     path.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
-
-
-def _sync(paths: Iterable[Path]) -> None:
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

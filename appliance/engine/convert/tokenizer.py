@@ -1,4 +1,8 @@
-"""Build a tokenizer from a GGUF file's vocabulary."""
+"""Build a tokenizer from a GGUF file's vocabulary.
+
+It knows more kinds of vocabulary than the Llama family's models have: what proves it right is the
+vocabularies that the ggml project records with texts and their ids, and those are of all kinds.
+"""
 
 from tokenizers import Tokenizer
 

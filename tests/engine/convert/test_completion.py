@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 
 from appliance.engine.convert.completion import ensure_tokenizer
 from appliance.errors import SourceError
+from tests.chat.tiny import write_byte_pair_model
 
 TEXTS = ("the quick brown fox", "two  spaces ", "caf\u00e9 \U0001f999", "jumps over it\nagain")
 
@@ -57,6 +58,48 @@ def test_completion_adds_no_space_before_a_space_as_transformers_does(tmp_path: 
     assert reference.encode(" the") == [reference.piece_to_id("\u2581"), *ids.ids]
 
 
+def test_completion_makes_a_tokenizer_from_vocabulary_and_merges(tmp_path: Path) -> None:
+    folder = write_byte_pair_model(tmp_path)
+    ids = json.loads((folder / "vocab.json").read_text())
+
+    ensure_tokenizer(folder)
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert tokenizer.encode("the").ids == [ids["th"], ids["e"]]
+
+
+def test_completion_runs_no_code_of_the_folder(tmp_path: Path) -> None:
+    folder = write_byte_pair_model(tmp_path / "model")
+    own = {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", None]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(own))
+    (folder / "config.json").write_text(json.dumps({"model_type": "own", **own}))
+    (folder / "own.py").write_text(f"open({str(tmp_path / 'was run')!r}, 'w')\nclass Own: ...\n")
+
+    with pytest.raises(SourceError, match="cannot be used"):
+        ensure_tokenizer(folder)
+
+    assert not (tmp_path / "was run").exists()
+
+
+@pytest.mark.parametrize("vocabulary", ["{", "[]", '{"a": "b"}'])
+def test_completion_refuses_a_broken_vocabulary(tmp_path: Path, vocabulary: str) -> None:
+    folder = write_byte_pair_model(tmp_path)
+    (folder / "vocab.json").write_text(vocabulary)
+
+    with pytest.raises(SourceError, match=r"vocab\.json and merges\.txt cannot be used"):
+        ensure_tokenizer(folder)
+
+
+def test_completion_refuses_a_tokenizer_that_has_no_fast_form(tmp_path: Path) -> None:
+    folder = write_byte_pair_model(tmp_path)
+    (folder / "merges.txt").write_text("#version: 0.2\nt h</w>\n")
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "CTRLTokenizer"}')
+    (folder / "config.json").write_text('{"model_type": "ctrl"}')
+
+    with pytest.raises(SourceError, match=r"CTRLTokenizer makes no tokenizer\.json"):
+        ensure_tokenizer(folder)
+
+
 def test_completion_leaves_a_tokenizer_alone(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("theirs")
 
@@ -66,7 +109,7 @@ def test_completion_leaves_a_tokenizer_alone(tmp_path: Path) -> None:
 
 
 def test_completion_refuses_a_folder_without_any_tokenizer(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"no tokenizer\.model to make one from"):
+    with pytest.raises(SourceError, match=r"no tokenizer\.model or vocab\.json with merges\.txt"):
         ensure_tokenizer(tmp_path)
 
 

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
-from gguf.constants import GGMLQuantizationType
 
 from tests.engine.convert.tiny_gguf import TinyLlama
+
+pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-m", "appliance.engine.convert"]
 
@@ -40,17 +40,6 @@ def test_child_writes_progress_lines_and_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "mlx" / "tokenizer.json").exists()
 
 
-@pytest.mark.mlx
-def test_child_chooses_the_form_by_the_device(tmp_path: Path) -> None:
-    path = TinyLlama(kind=GGMLQuantizationType.Q8_0).write(tmp_path / "tiny.gguf")
-
-    code, _, _ = run(path, tmp_path / "mlx")
-
-    config = json.loads((tmp_path / "mlx" / "config.json").read_text())
-    assert code == 0
-    assert ("quantization" in config) == (mx.default_device() != mx.Device(mx.cpu))
-
-
 @pytest.mark.parametrize("length", [0, 3, 100, 5000, 50_000])
 def test_child_says_in_one_line_why_a_file_is_refused(length: int, tmp_path: Path) -> None:
     path = TinyLlama().write(tmp_path / "tiny.gguf")
@@ -64,7 +53,7 @@ def test_child_says_in_one_line_why_a_file_is_refused(length: int, tmp_path: Pat
 
 
 def test_child_refuses_a_file_that_is_not_there(tmp_path: Path) -> None:
-    code, lines, complaints = run(tmp_path / "none.gguf", tmp_path / "mlx")
+    code, lines, complaints = run(tmp_path / "none.gguf", tmp_path / "mlx", "--weights", "packed")
 
     assert (code, complaints) == (1, "")
     assert "cannot be read" in str(lines[0]["error"])
