@@ -94,15 +94,26 @@ class InvalidRequest(RequestError):
 
 
 class ContextTooLong(RequestError):
-    """The prompt, or prompt and answer together, exceed the context; all counts in tokens."""
+    """The prompt, or prompt and answer together, exceed the context; all counts in tokens.
 
-    def __init__(self, *, limit_tokens: int, prompt_tokens: int, max_tokens: int = 0) -> None:
+    `is_at_least`: nobody counted to the end, so the prompt may have more than `prompt_tokens`.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit_tokens: int,
+        prompt_tokens: int,
+        max_tokens: int = 0,
+        is_at_least: bool = False,
+    ) -> None:
+        least = "at least " if is_at_least else ""
         asked = f"{prompt_tokens} in the messages"
         if max_tokens:
             total = prompt_tokens + max_tokens
-            asked = f"{total} tokens ({asked}, {max_tokens} in the completion)"
+            asked = f"{least}{total} tokens ({asked}, {max_tokens} in the completion)"
         else:
-            asked = f"{prompt_tokens} tokens in the messages"
+            asked = f"{least}{prompt_tokens} tokens in the messages"
         super().__init__(
             f"This model's maximum context length is {limit_tokens} tokens. "
             f"However, you requested {asked}. Please reduce the length of the messages"
@@ -111,6 +122,7 @@ class ContextTooLong(RequestError):
         self.limit_tokens = limit_tokens
         self.prompt_tokens = prompt_tokens
         self.max_tokens = max_tokens
+        self.is_at_least = is_at_least
 
 
 class ModelNotFound(RequestError):

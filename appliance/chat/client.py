@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from appliance.chat import wire
 from appliance.chat.request import ChatRequest
 from appliance.errors import (
     ApplianceError,
+    ContextTooLong,
     InvalidRequest,
     ModelNotReady,
     SourceError,
@@ -30,11 +30,14 @@ log = structlog.get_logger()
 
 @dataclass(eq=False)
 class _Job:
-    """A frame that waits for its answer. Its answer may come although nobody waits any more."""
+    """A frame that waits for its answer. Its answer may come although nobody waits any more.
+
+    `is_repeated`: a Configure that was answered once, for a new process; nobody awaits it.
+    """
 
     frame: wire.Configure | wire.Render
     answer: asyncio.Future[list[int] | None]
-    overdue: Callable[[], ApplianceError]
+    is_repeated: bool = False
     deaths: int = 0
     started: bool = False
     clock: asyncio.TimerHandle | None = None
@@ -70,6 +73,7 @@ class TextProcess:
         self._numbers = itertools.count(1)
         self._jobs: dict[int, _Job] = {}
         self._models: dict[str, wire.Configure] = {}
+        self._faults: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._closing = asyncio.Event()
@@ -97,6 +101,8 @@ class TextProcess:
         self._channel = Channel(wire.from_text_decoder(), self._on_message, self._on_lost)
         await self._channel.open(sock)
         for frame in self._models.values():
+            if frame.job not in self._jobs:
+                self._jobs[frame.job] = self._new_job(frame, is_repeated=True)
             self._send(frame)
         for job in self._jobs.values():
             if isinstance(job.frame, wire.Render):
@@ -123,7 +129,6 @@ class TextProcess:
         model is unknown then. The same model can be configured again at any time.
         """
         self._withdraw(model)
-        source = str(template_file or directory)
         frame = wire.Configure(
             next(self._numbers),
             model,
@@ -131,26 +136,31 @@ class TextProcess:
             str(template_file) if template_file is not None else None,
         )
         self._models[model] = frame
-        limit = self._time_limit
-        await self._answer(
-            frame, lambda: SourceError(source, f"its chat template compiles for over {limit:g} s")
-        )
+        await self._answer(frame)
 
     async def forget(self, model: str) -> None:
         """Free what the model took; an unknown one is ignored."""
         self._withdraw(model)
         self._send(wire.Forget(model))
 
-    async def render(self, model: str, request: ChatRequest) -> list[int]:
-        """Return the prompt's token ids for a configured model; never empty.
+    async def render(
+        self, model: str, request: ChatRequest, *, limit_tokens: int | None = None
+    ) -> list[int]:
+        """Return the prompt's token ids for a configured model: never empty, at most the limit.
 
         Raises InvalidRequest if the model's template refuses the messages, fails, or takes too
-        long, ModelNotReady if the model is not configured, TextProcessFailed. May be cancelled.
+        long, ContextTooLong (most often without counting to the end), ModelNotReady if the model
+        is not configured, TextProcessFailed. When cancelled the work on it ends, too.
         """
         if model not in self._models:
-            raise ModelNotReady(model, "its tokenizer is not loaded")
+            raise ModelNotReady(model, self._faults.get(model, "its tokenizer is not loaded"))
         frame = wire.Render(
-            next(self._numbers), model, request.messages, request.tools, request.template_kwargs
+            next(self._numbers),
+            model,
+            request.messages,
+            request.tools,
+            request.template_kwargs,
+            limit_tokens,
         )
         try:
             msgspec.msgpack.encode(frame)
@@ -158,24 +168,33 @@ class TextProcess:
             raise InvalidRequest(
                 "A number or text in the request cannot be represented."
             ) from error
-        limit = self._time_limit
-        ids = await self._answer(
-            frame,
-            lambda: InvalidRequest(
-                f"The chat template took longer than its time limit of {limit:g} s.",
-                param="messages",
-            ),
-        )
+        try:
+            ids = await self._answer(frame)
+        except asyncio.CancelledError:
+            self._send(wire.Cancel(frame.job))
+            raise
         assert ids is not None
         return ids
 
-    async def _answer(
-        self, frame: wire.Configure | wire.Render, overdue: Callable[[], ApplianceError]
-    ) -> list[int] | None:
-        answer: asyncio.Future[list[int] | None] = asyncio.get_running_loop().create_future()
-        self._jobs[frame.job] = _Job(frame, answer, overdue)
+    async def _answer(self, frame: wire.Configure | wire.Render) -> list[int] | None:
+        job = self._jobs[frame.job] = self._new_job(frame)
         self._send(frame)
-        return await answer
+        return await job.answer
+
+    def _new_job(self, frame: wire.Configure | wire.Render, *, is_repeated: bool = False) -> _Job:
+        answer: asyncio.Future[list[int] | None] = asyncio.get_running_loop().create_future()
+        if is_repeated:
+            # Nobody else takes its exception, and asyncio complains of one that nobody took.
+            answer.add_done_callback(asyncio.Future.exception)
+        return _Job(frame, answer, is_repeated)
+
+    def _overdue(self, job: _Job) -> ApplianceError:
+        limit = f"{self._time_limit:g} s"
+        if isinstance(job.frame, wire.Configure):
+            source = job.frame.template_file or job.frame.directory
+            return SourceError(source, f"its chat template compiles for over {limit}")
+        reason = f"The chat template took longer than its time limit of {limit}."
+        return InvalidRequest(reason, param="messages")
 
     def _send(self, frame: wire.ToText) -> None:
         # Without a process nothing is lost: a new one gets everything that has no answer.
@@ -185,14 +204,21 @@ class TextProcess:
     def _withdraw(self, model: str) -> None:
         """Drop a model; a load still under way keeps its entry, and so its time limit."""
         frame = self._models.pop(model, None)
+        self._faults.pop(model, None)
         job = self._jobs.get(frame.job) if frame is not None else None
         if job is not None and not job.answer.done():
             reason = "it was forgotten or configured anew while its tokenizer loaded"
             job.answer.set_exception(ModelNotReady(model, reason))
 
-    def _drop_model(self, frame: wire.Configure | wire.Render) -> None:
+    def _fail(self, job: _Job, error: ApplianceError) -> None:
+        """Answer with `error`; a model whose load failed is gone, and says why from now on."""
+        frame = job.frame
         if isinstance(frame, wire.Configure) and self._models.get(frame.model) is frame:
             del self._models[frame.model]
+            self._faults[frame.model] = str(error)
+            if job.is_repeated:
+                log.error("tokenizer_lost", model=frame.model, reason=str(error))
+        job.fail(error)
 
     def _on_message(self, message: wire.FromText) -> None:
         job = self._jobs.get(message.job)
@@ -207,16 +233,29 @@ class TextProcess:
                     job.stop_clock()
             case wire.Configured(fault=wire.Fault(source=source, reason=reason)):
                 self._on_failure(job, SourceError(source, reason))
-            case wire.RenderFailed(kind="invalid_request"):
-                self._on_failure(job, InvalidRequest(message.message, param=message.param))
-            case wire.RenderFailed():
-                model = job.frame.model if job is not None else ""
-                self._on_failure(job, ModelNotReady(model, message.message))
+            case wire.TooLong() | wire.RenderFailed():
+                if job is not None:
+                    self._on_failure(job, self._render_error(job.frame.model, message))
             case wire.Configured() | wire.Rendered():
                 self._deaths_in_row = 0
                 if job is not None:
                     del self._jobs[message.job]
                     job.succeed(message.ids if isinstance(message, wire.Rendered) else None)
+
+    def _render_error(
+        self, model: str, message: wire.TooLong | wire.RenderFailed
+    ) -> ApplianceError:
+        match message:
+            case wire.TooLong():
+                return ContextTooLong(
+                    limit_tokens=message.limit_tokens,
+                    prompt_tokens=message.prompt_tokens,
+                    is_at_least=message.is_at_least,
+                )
+            case wire.RenderFailed(kind="invalid_request"):
+                return InvalidRequest(message.message, param=message.param)
+            case _:
+                return ModelNotReady(model, self._faults.get(model, message.message))
 
     def _on_failure(self, job: _Job | None, error: ApplianceError) -> None:
         if job is None:
@@ -225,11 +264,10 @@ class TextProcess:
             # An answer while the template still runs: the process ends itself, for this job alone.
             self._killed = True
         del self._jobs[job.frame.job]
-        self._drop_model(job.frame)
-        job.fail(error)
+        self._fail(job, error)
 
     def _on_overdue(self, job: _Job) -> None:
-        self._on_failure(job, job.overdue())
+        self._on_failure(job, self._overdue(job))
         if self._process is not None:
             self._process.kill()
 
@@ -266,13 +304,13 @@ class TextProcess:
                 return
 
     def _blame(self) -> None:
-        """Count a death for what was being worked on; if that was nothing, for all that waits."""
+        """Count a death for what was being worked on; if that was nothing, for all that is new."""
         jobs = list(self._jobs.values())
-        for job in [job for job in jobs if job.started] or jobs:
+        started = [job for job in jobs if job.started]
+        for job in started or [job for job in jobs if not job.is_repeated]:
             job.deaths += 1
             if job.deaths >= _MOST_DEATHS:
-                self._drop_model(job.frame)
-                job.fail(TextProcessFailed("The process that renders prompts died twice."))
+                self._fail(job, TextProcessFailed("The process that renders prompts died twice."))
 
     def _forget_abandoned(self) -> None:
         self._jobs = {number: job for number, job in self._jobs.items() if not job.answer.done()}

@@ -30,6 +30,8 @@ from appliance.errors import InvalidRequest, SourceError
 
 _NUM_ENCODERS = 2
 _WATCH_SECONDS = 0.02
+# What has at most so many characters a token of the limit is encoded without further ado.
+_USUAL_CHARACTERS = 4
 # The gateway kills a template long before. This ends a process whose gateway is gone, too, and
 # works while the interpreter lock is held.
 _LONGEST_TEMPLATE_SECONDS = 120.0
@@ -97,18 +99,29 @@ class _Model(NamedTuple):
 class Renderer:
     """Owns the models and everything that waits; only the thread in `run` touches them.
 
-    Other threads put frames into `inbox`. Renders go before loads, so that a model that is being
-    configured does not hold up the others more than one load at a time.
+    Another thread calls `receive`. Renders go before loads, so that a model that is being
+    configured does not hold up the others more than one load at a time. `_wanted` holds the
+    renders without an answer that nobody cancelled: one thread adds, any thread discards.
     """
 
     def __init__(self, outbox: Outbox, watch: TemplateWatch) -> None:
-        self.inbox: queue.SimpleQueue[wire.ToText] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[wire.ToText] = queue.SimpleQueue()
+        self._wanted: set[int] = set()
         self._outbox = outbox
         self._watch = watch
         self._encoders = ThreadPoolExecutor(_NUM_ENCODERS, "encoder")
         self._models: dict[str, _Model] = {}
         self._loads: dict[str, wire.Configure] = {}
         self._renders: deque[wire.Render] = deque()
+
+    def receive(self, message: wire.ToText) -> None:
+        """Take a frame; a Cancel is heard at once, however much waits before it."""
+        if isinstance(message, wire.Cancel):
+            self._wanted.discard(message.job)
+            return
+        if isinstance(message, wire.Render):
+            self._wanted.add(message.job)
+        self._inbox.put(message)
 
     def run(self) -> None:
         """Answer frames for ever."""
@@ -119,9 +132,9 @@ class Renderer:
 
     def _collect(self) -> None:
         if not self._loads and not self._renders:
-            self._sort(self.inbox.get())
-        while not self.inbox.empty():
-            self._sort(self.inbox.get())
+            self._sort(self._inbox.get())
+        while not self._inbox.empty():
+            self._sort(self._inbox.get())
 
     def _sort(self, message: wire.ToText) -> None:
         match message:
@@ -162,27 +175,60 @@ class Renderer:
 
     def _render(self, frame: wire.Render) -> None:
         model = self._models.get(frame.model)
+        if frame.job not in self._wanted:
+            self._answer(_cancelled(frame.job))
+            return
         if model is None:
-            self._outbox.send(wire.RenderFailed(frame.job, "not_loaded", "no tokenizer is loaded"))
+            self._answer(wire.RenderFailed(frame.job, "not_loaded", "no tokenizer is loaded"))
             return
         excess = InvalidRequest("The chat template takes too much memory.", param="messages")
         try:
             with self._watch.running(frame.job, _failure(frame.job, excess)):
                 text = model.template.render(frame.messages, frame.tools, frame.template_kwargs)
         except InvalidRequest as error:
-            self._outbox.send(_failure(frame.job, error))
+            self._answer(_failure(frame.job, error))
         else:
-            encoding = self._encoders.submit(self._encode, frame.job, model.tokenizer, text)
+            job, limit = frame.job, frame.limit_tokens
+            encoding = self._encoders.submit(self._encode, job, model.tokenizer, text, limit)
             encoding.add_done_callback(_end_on_error)
 
-    def _encode(self, job: int, tokenizer: Tokenizer, text: str) -> None:
+    def _encode(self, job: int, tokenizer: Tokenizer, text: str, limit: int | None) -> None:
         try:
-            ids = tokenizer.encode(text)
+            answer = self._refuse_early(job, tokenizer, text, limit)
+            if answer is None:
+                ids = tokenizer.encode(text)
+                answer = wire.Rendered(job, ids)
+                if limit is not None and len(ids) > limit:
+                    answer = wire.TooLong(job, limit, len(ids), is_at_least=False)
+                elif not ids:
+                    empty = "The messages make an empty prompt."
+                    answer = _failure(job, InvalidRequest(empty, param="messages"))
         except InvalidRequest as error:
-            self._outbox.send(_failure(job, error))
-            return
-        empty = InvalidRequest("The messages make an empty prompt.", param="messages")
-        self._outbox.send(wire.Rendered(job, ids) if ids else _failure(job, empty))
+            answer = _failure(job, error)
+        self._answer(answer)
+
+    def _refuse_early(
+        self, job: int, tokenizer: Tokenizer, text: str, limit: int | None
+    ) -> wire.FromText | None:
+        """Find out at little cost whether `text` need not be encoded; None if it must be."""
+        if job not in self._wanted:
+            return _cancelled(job)
+        if limit is None or len(text) <= limit * _USUAL_CHARACTERS:
+            return None
+        for least in tokenizer.lower_bounds(text):
+            if job not in self._wanted:
+                return _cancelled(job)
+            if least > limit:
+                return wire.TooLong(job, limit, least, is_at_least=True)
+        return None
+
+    def _answer(self, message: wire.FromText) -> None:
+        self._wanted.discard(message.job)
+        self._outbox.send(message)
+
+
+def _cancelled(job: int) -> wire.RenderFailed:
+    return wire.RenderFailed(job, "cancelled", "nobody waits for it")
 
 
 def _failure(job: int, error: InvalidRequest) -> wire.RenderFailed:
@@ -222,7 +268,7 @@ def main() -> None:
     splitter, decoder = FrameSplitter(), wire.to_text_decoder()
     while data := sock.recv(2**18):
         for body in splitter.feed(data):
-            renderer.inbox.put(decoder.decode(body))
+            renderer.receive(decoder.decode(body))
     os._exit(0)
 
 

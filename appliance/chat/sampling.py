@@ -1,5 +1,6 @@
 """Decide what a request samples with, and read what a model's folder says about it."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,7 @@ from appliance.errors import SourceError
 GENERATION_CONFIG = "generation_config.json"
 
 _NUMBERS = ("temperature", "top_p", "top_k", "min_p")
-_CONTEXT_KEYS = (
-    "max_position_embeddings",
-    "n_positions",
-    "n_ctx",
-    "max_sequence_length",
-    "max_seq_len",
-    "seq_length",
-    "model_max_length",
-)
+_MOST_TOP_K = 2**31 - 1
 
 
 def resolve_sampling(
@@ -50,29 +43,32 @@ def resolve_sampling(
 def read_generation_config(directory: Path) -> dict[str, Any]:
     """Return the model's generation_config.json, {} if it has none.
 
-    Raises SourceError naming the file if it is no JSON object or a sampling value is no number.
+    Raises SourceError naming the file if it is no JSON object, or has a sampling value (which it
+    names too) that is no number or that nothing can be sampled with.
     """
     path = directory / GENERATION_CONFIG
     config = read_object(path)
     for name in _NUMBERS:
-        if not _is_number_or_none(config.get(name)):
+        value = config.get(name)
+        if not _is_number_or_none(value):
             raise SourceError(str(path), f"{name} should be a number")
+        if value is not None and not is_in_range(name, value):
+            raise SourceError(str(path), f"{name} is out of range")
     return config
 
 
-def context_length(directory: Path) -> int | None:
-    """Return the most tokens the model's config.json allows in one sequence; None if it is silent.
-
-    The language part of a model with several parts (`text_config`) comes first. Raises SourceError.
-    """
-    config = read_object(directory / "config.json")
-    text = config.get("text_config")
-    for section in (text if isinstance(text, dict) else {}, config):
-        for key in _CONTEXT_KEYS:
-            length = section.get(key)
-            if isinstance(length, int) and not isinstance(length, bool) and length > 0:
-                return length
-    return None
+def is_in_range(name: str, value: float) -> bool:
+    """Say whether the sampling parameter `name` may have this value; top_k -1 and 0 mean off."""
+    match name:
+        case "temperature":
+            return 0 <= value <= sys.float_info.max
+        case "top_p":
+            return 0 < value <= 1
+        case "top_k":
+            return -1 <= value <= _MOST_TOP_K and value == int(value)
+        case "min_p":
+            return 0 <= value <= 1
+    raise KeyError(name)
 
 
 def _is_number_or_none(value: object) -> bool:

@@ -4,7 +4,8 @@ The only files that import `tokenizers` are this one and what runs outside the g
 The file formats are those that transformers writes and documents under "Tokenizer".
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from appliance.errors import InvalidRequest, SourceError
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _MOST_HELD = 16
+_PIECE_CHARACTERS = 2**16
+# A cut may fall into a token, even one like `<|im_start|>`, and so make several of it.
+_TOKENS_PER_CUT = 64
 
 
 class Tokenizer:
@@ -70,6 +74,23 @@ class Tokenizer:
             raise InvalidRequest("The messages hold text that is not valid Unicode.") from error
         ids: list[int] = batch[0].ids
         return ids
+
+    def lower_bounds(self, text: str) -> Iterator[int]:
+        """Yield ever better lower bounds of how many ids `text` has, with bounded work for each.
+
+        The first reads only the length of `text`; takes no text for what the tokenizer drops.
+        """
+        yield -(-len(text) // self._longest)
+        count = 0
+        for start in range(0, len(text), _PIECE_CHARACTERS):
+            ids = self.encode(text[start : start + _PIECE_CHARACTERS])
+            count += len(ids) - _TOKENS_PER_CUT
+            yield count
+
+    @cached_property
+    def _longest(self) -> int:
+        """The most characters of text that one token stands for."""
+        return max((len(token) for token in self._backend.get_vocab()), default=1) or 1
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids` without special tokens; unknown ids have no text."""

@@ -1,7 +1,8 @@
 """Define every frame between the gateway and the text process; both sides decode strictly.
 
 Framing is `appliance.channel`'s. Every Configure and Render carries a job id of the gateway's
-choice, and gets exactly one answer with that id. Counting tokens is a Render, too.
+choice, and gets exactly one answer with that id; Cancel gets none of its own. Counting tokens is
+a Render, too.
 """
 
 from typing import Any, Literal
@@ -10,7 +11,7 @@ import msgspec
 
 from appliance.chat.request import Message
 
-FailureKind = Literal["invalid_request", "not_loaded"]
+FailureKind = Literal["invalid_request", "not_loaded", "cancelled"]
 
 
 class Configure(msgspec.Struct, frozen=True, tag="configure"):
@@ -32,13 +33,23 @@ class Forget(msgspec.Struct, frozen=True, tag="forget"):
 
 
 class Render(msgspec.Struct, frozen=True, tag="render"):
-    """Make prompt ids of a conversation; answered by Rendered or RenderFailed."""
+    """Make prompt ids of a conversation; answered by Rendered, TooLong or RenderFailed.
+
+    More than `limit_tokens` ids are refused, most often without counting them all.
+    """
 
     job: int
     model: str
     messages: tuple[Message, ...]
     tools: tuple[dict[str, Any], ...] = ()
     template_kwargs: dict[str, Any] = {}
+    limit_tokens: int | None = None
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    """Nobody waits for this Render any more: leave it as soon as possible. May come too late."""
+
+    job: int
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -74,6 +85,15 @@ class Rendered(msgspec.Struct, frozen=True, tag="rendered"):
     ids: list[int]
 
 
+class TooLong(msgspec.Struct, frozen=True, tag="too_long"):
+    """The prompt has more ids than the limit: exactly, or at least, `prompt_tokens`."""
+
+    job: int
+    limit_tokens: int
+    prompt_tokens: int
+    is_at_least: bool
+
+
 class RenderFailed(msgspec.Struct, frozen=True, tag="render_failed"):
     """Why there are no ids; `message` may be shown to the caller."""
 
@@ -83,8 +103,8 @@ class RenderFailed(msgspec.Struct, frozen=True, tag="render_failed"):
     param: str | None = None
 
 
-ToText = Configure | Forget | Render
-FromText = Configured | Started | Stopped | Rendered | RenderFailed
+ToText = Configure | Forget | Render | Cancel
+FromText = Configured | Started | Stopped | Rendered | TooLong | RenderFailed
 
 
 def to_text_decoder() -> msgspec.msgpack.Decoder[ToText]:

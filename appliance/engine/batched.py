@@ -9,7 +9,8 @@ from appliance.engine.mlx_body import LoadedModel, MlxBody
 from appliance.engine.sampler import make_sampler
 from appliance.engine.wire import EngineSettings, MemoryLimits, Row, Submit, TokenPrompt
 
-_PREFILL_SEQUENCES = 8
+# Fewer, and short prompts wait for a long one; more, and a long one is read in tiny chunks.
+_PREFILL_SEQUENCES = 4
 _BATCH_VERBS = ("filter", "extend", "extract")
 
 
@@ -77,11 +78,13 @@ class BatchedBody(MlxBody):
 
     def _build(self) -> BatchGenerator:
         # The generator raises its decode batch to its prefill batch, so the latter is capped too.
+        num_prompts = min(_PREFILL_SEQUENCES, self.max_sequences, self._chunk_tokens)
         return BatchGenerator(
             self.model,
             completion_batch_size=self.max_sequences,
-            prefill_batch_size=min(_PREFILL_SEQUENCES, self.max_sequences),
-            prefill_step_size=self._chunk_tokens,
+            prefill_batch_size=num_prompts,
+            # The generator reads a chunk of each of its prompts in one step.
+            prefill_step_size=self._chunk_tokens // num_prompts,
         )
 
 

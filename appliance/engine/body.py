@@ -49,7 +49,10 @@ class Body(Protocol):
         """Return the prompt's length in tokens; raises InvalidRequest for one it cannot take."""
 
     def insert(self, submit: Submit) -> None:
-        """Take one more sequence; the core never gives more than `max_sequences`."""
+        """Take one more sequence; the core never gives more than `max_sequences`.
+
+        One that raises has taken nothing.
+        """
 
     def remove(self, request_id: str) -> None:
         """Free a sequence that is still inside."""

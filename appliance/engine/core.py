@@ -77,15 +77,12 @@ class Core:
         """Load the model that the first frame names and serve it until Close or a failure."""
         try:
             load = self._await_load()
-            if load is None:
-                return
-            self._last = self._failed("load_failed", "the load ended unexpectedly")
-            body = self._load(load)
-            if body is None:
-                return
-            self._last = self._failed("step_failed", "The engine ended unexpectedly.")
-            self._serve(body)
-            body.close()
+            body = self._load(load) if load is not None else None
+            if body is not None:
+                self._serve(body)
+                body.close()
+        except Exception as error:  # noqa: BLE001 - the engine thread's outer loop
+            self._last = self._fail_engine(error)
         finally:
             self._outbox.close(self._last)
 
@@ -135,7 +132,6 @@ class Core:
 
     def _serve(self, body: Body) -> None:
         needs_reset = False
-        self._last = None
         while not self._is_closing:
             try:
                 if needs_reset:
@@ -200,6 +196,9 @@ class Core:
         except RequestError as error:
             self._refuse(submit, _wire_error(error))
             return
+        except Exception as error:  # noqa: BLE001 - the engine thread's outer loop, for one request
+            self._refuse(submit, self._fail_request(submit, error))
+            return
         if self._is_draining or self._is_closing:
             self._refuse(submit, WireError("stopped", "The model is draining.", retryable=True))
             return
@@ -235,8 +234,13 @@ class Core:
         while self._waiting and len(self._running) < body.max_sequences:
             request_id = next(iter(self._waiting))
             submit = self._waiting.pop(request_id)
-            self._running[request_id] = 0
-            body.insert(submit)
+            try:
+                body.insert(submit)
+            except Exception as error:  # noqa: BLE001 - the outer loop, for one request
+                end = self._fail_request(submit, error)
+                self._ended.append(_end_row(request_id, 0, end))
+            else:
+                self._running[request_id] = 0
 
     def _step(self, body: Body) -> None:
         self._number += 1
@@ -281,6 +285,18 @@ class Core:
         if self._failures >= _MAX_FAILURES:
             self._last = self._failed("step_failed", reason)
             self._is_closing = True
+
+    def _fail_request(self, submit: Submit, error: Exception) -> WireError:
+        log.error("insert_failed", model=self._model, request_id=submit.id, exc_info=error)
+        reason = f"The engine could not take the request ({type(error).__name__})."
+        return WireError("step_failed", reason)
+
+    def _fail_engine(self, error: Exception) -> Failed:
+        log.error("engine_failed", model=self._model, exc_info=error)
+        if self.body is None:
+            cause = " ".join(f"{type(error).__name__}: {error}".split())
+            return self._failed("load_failed", f"the load ended unexpectedly: {cause}")
+        return self._failed("step_failed", f"The engine ended ({type(error).__name__}).")
 
     def _end_all(self, error: WireError) -> None:
         for request_id, tokens in (self._running | dict.fromkeys(self._waiting, 0)).items():

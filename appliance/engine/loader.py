@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 from mlx import nn
@@ -10,6 +9,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import dequantize_model, load_model
 
+from appliance.chat.folder import context_tokens
 from appliance.chat.tokenizer import Tokenizer
 from appliance.engine.batched import BatchedBody, can_batch
 from appliance.engine.body import Report
@@ -19,10 +19,22 @@ from appliance.engine.wire import EngineSettings, Load
 from appliance.errors import LoadFailed, SourceError
 
 _UNBOUNDED_CONTEXT_TOKENS = 2**20
-_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len")
 _MAX_REASON = 300
 # What mlx and mlx-lm raise on bad files: their own checks, JSON, missing keys and odd shapes.
-_FOREIGN = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError)
+_CHECKS = (OSError, ValueError, RuntimeError, ImportError)
+# And what a model's own code, or theirs with numbers it did not expect, may raise beside these.
+_FOREIGN = (
+    *_CHECKS,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    NameError,
+    SyntaxError,
+    SystemExit,
+    TypeError,
+)
 
 
 def load_body(load: Load, report: Report) -> BatchedBody | SequentialBody:
@@ -44,16 +56,16 @@ def load_body(load: Load, report: Report) -> BatchedBody | SequentialBody:
         loaded = LoadedModel(
             model=model,
             tokenizer=Tokenizer.load(folder),
-            context_tokens=_context_tokens(config, load.engine.max_context_tokens),
+            context_tokens=_bound_context(context_tokens(config), load.engine.max_context_tokens),
             vocab_size=_warm_up(model),
             footprint_bytes=int(mx.get_active_memory()),
         )
+        body = BatchedBody if can_batch(model) else SequentialBody
+        return body(loaded, load.engine, load.limits)
     except SourceError as error:
         raise LoadFailed(load.model, error.reason, retryable=False) from error
     except _FOREIGN as error:
         raise LoadFailed(load.model, _describe(error), retryable=False) from error
-    body = BatchedBody if can_batch(model) else SequentialBody
-    return body(loaded, load.engine, load.limits)
 
 
 def _wants_dense_float32(engine: EngineSettings) -> bool:
@@ -83,12 +95,9 @@ def _warm_up(model: nn.Module) -> int:
     return int(logits.shape[-1])
 
 
-def _context_tokens(config: dict[str, Any], wanted: int | None) -> int:
+def _bound_context(own: int | None, wanted: int | None) -> int:
     """Return the longest prompt plus answer; recurrent models know no bound of their own."""
-    bounds = [wanted] if wanted else []
-    for section in (config, config.get("text_config") or {}):
-        bounds += [section[key] for key in _CONTEXT_KEYS if isinstance(section.get(key), int)]
-    return min(bounds, default=_UNBOUNDED_CONTEXT_TOKENS)
+    return min((bound for bound in (own, wanted) if bound), default=_UNBOUNDED_CONTEXT_TOKENS)
 
 
 def _describe(error: BaseException) -> str:
@@ -97,7 +106,9 @@ def _describe(error: BaseException) -> str:
             text = f"config.json or generation_config.json is not valid JSON: {error}"
         case KeyError():
             text = f"config.json lacks {error}"
-        case _:
+        case _ if isinstance(error, _CHECKS) and str(error):
             text = str(error)
-    line = " ".join(text.split()) or type(error).__name__
+        case _:
+            text = f"{type(error).__name__}: {error}".removesuffix(": ")
+    line = " ".join(text.split())
     return line if len(line) <= _MAX_REASON else f"{line[:_MAX_REASON]}…"

@@ -6,6 +6,7 @@ import mlx.core as mx
 from mlx import nn
 
 from appliance.chat.request import SamplingParams
+from appliance.chat.sampling import is_in_range
 from appliance.chat.tokenizer import Tokenizer
 from appliance.engine.wire import EngineSettings, MemoryLimits, Submit, TokenPrompt
 from appliance.errors import InvalidRequest
@@ -74,12 +75,6 @@ class MlxBody:
 
 
 def _check_sampling(sampling: SamplingParams) -> None:
-    allowed = {
-        "temperature": sampling.temperature >= 0,
-        "top_p": 0 < sampling.top_p <= 1,
-        "top_k": sampling.top_k >= 0,
-        "min_p": 0 <= sampling.min_p <= 1,
-    }
-    for field, is_allowed in allowed.items():
-        if not is_allowed:
-            raise InvalidRequest(f"{field} is out of range.", param=field)
+    for name in ("temperature", "top_p", "top_k", "min_p"):
+        if not is_in_range(name, getattr(sampling, name)):
+            raise InvalidRequest(f"{name} is out of range.", param=name)

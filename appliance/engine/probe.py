@@ -1,16 +1,15 @@
 """Say what MLX can do here, as one JSON line: run as `python -m appliance.engine.probe`."""
 
-import ctypes
 import json
 import sys
 from importlib.metadata import version
 
-_BLAS = "libopenblas.so.0"
+from appliance.engine.blas import preload_blas
 
 
 def main() -> int:
     """Write `{"version", "device", "has_openblas"}`, or `{"error"}` and return 1."""
-    has_openblas = _has_openblas()
+    has_openblas = preload_blas()
     try:
         import mlx.core as mx  # noqa: PLC0415 - a missing or broken MLX is what is asked about
 
@@ -19,14 +18,6 @@ def main() -> int:
         return _write({"error": " ".join(str(error).split())}) or 1
     device = "cpu" if mx.default_device().type == mx.cpu else "gpu"
     return _write({"version": version("mlx"), "device": device, "has_openblas": has_openblas})
-
-
-def _has_openblas() -> bool:
-    try:
-        ctypes.CDLL(_BLAS)
-    except OSError:
-        return False
-    return True
 
 
 def _write(facts: dict[str, object]) -> int:

@@ -11,6 +11,8 @@ from appliance.chat.request import SamplingParams
 Sampler = Callable[[mx.array], mx.array]
 
 _SEED_BITS = 64
+# Below, a float32 cannot hold log-probability / temperature, and only the best token is likely.
+_LEAST_TEMPERATURE = 1e-5
 
 
 def make_sampler(params: SamplingParams, vocab_size: int) -> Sampler:
@@ -21,7 +23,7 @@ def make_sampler(params: SamplingParams, vocab_size: int) -> Sampler:
     in the batch. The filters come in the order of `mlx_lm.sample_utils.make_sampler`: top_p,
     min_p, top_k, then the temperature.
     """
-    if params.temperature == 0:
+    if params.temperature < _LEAST_TEMPERATURE:
         greedy: Sampler = greedy_sampler
         return greedy
     filters = _make_filters(params, vocab_size)

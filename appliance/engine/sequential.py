@@ -31,17 +31,18 @@ class SequentialBody(MlxBody):
         """Take the only sequence."""
         assert isinstance(submit.prompt, TokenPrompt)
         ids = submit.prompt.ids
-        self._submit = submit
-        self._unread = ids[:-1]
-        self._cache = make_prompt_cache(self.model)
-        self._num_tokens = 0
+        cache = make_prompt_cache(self.model)
         self._tokens = generate_step(
             mx.array(ids[-1:]),
             self.model,
             max_tokens=submit.max_tokens,
             sampler=make_sampler(submit.sampling, self._vocab_size),
-            prompt_cache=self._cache,
+            prompt_cache=cache,
         )
+        self._submit = submit
+        self._unread = ids[:-1]
+        self._cache = cache
+        self._num_tokens = 0
 
     def remove(self, request_id: str) -> None:
         """Free the sequence."""

@@ -1,4 +1,4 @@
-"""Run one model in a process of its own: `python -m appliance.engine.worker FD`."""
+"""Run one model in a process of its own: `… -m appliance.engine.worker FD [LEVEL [FORMAT]]`."""
 
 import contextlib
 import faulthandler
@@ -8,6 +8,10 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
+from typing import NoReturn, cast
+
+import structlog
 
 from appliance.engine.blas import preload_blas
 from appliance.engine.body import Body, OpenBody, Report
@@ -15,9 +19,12 @@ from appliance.engine.core import Core, Inbox
 from appliance.engine.outbox import Outbox
 from appliance.engine.reader import Reader
 from appliance.engine.wire import Load
-from appliance.telemetry.log import configure_logging
+from appliance.telemetry.log import LogFormat, LogLevel, configure_logging
 
 _SEND_BUFFER_BYTES = 2**18
+_LOGGING = ("info", "auto")
+
+log = structlog.get_logger()
 
 
 def open_body(load: Load, report: Report) -> Body:
@@ -73,16 +80,28 @@ class Worker:
             self._bell.send(b"\0")
 
 
-def main() -> None:
-    """Serve the socket whose descriptor is the first argument, then exit without clean-up.
+def exit_after(serve: Callable[[], None]) -> NoReturn:
+    """Call `serve`, then exit without clean-up: with 1 if it raised, which is logged, else 0.
 
     Nothing may outlive the parent: an engine thread stuck in a step must not hold the exit.
     """
+    status = 1
+    try:
+        serve()
+        status = 0
+    except Exception:
+        log.exception("reader_failed")
+    finally:
+        os._exit(status)
+
+
+def main() -> None:
+    """Serve the socket whose descriptor is the first argument, logging as the next two say."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
-    configure_logging("info", "auto")
-    Worker(socket.socket(fileno=int(sys.argv[1]))).serve()
-    os._exit(0)
+    descriptor, level, log_format = (*sys.argv[1:4], *_LOGGING[len(sys.argv) - 2 :])
+    configure_logging(cast(LogLevel, level), cast(LogFormat, log_format))
+    exit_after(Worker(socket.socket(fileno=int(descriptor))).serve)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from appliance.chat.request import Sampling, SamplingParams
-from appliance.chat.sampling import context_length, read_generation_config, resolve_sampling
+from appliance.chat.sampling import read_generation_config, resolve_sampling
 from appliance.errors import SourceError
 
 
@@ -59,19 +59,33 @@ def test_malformed_generation_config_is_named(tmp_path: Path, text: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("config", "expected"),
+    ("name", "value"),
     [
-        ({"max_position_embeddings": 8192}, 8192),
-        ({"n_positions": 1024}, 1024),
-        ({"text_config": {"max_position_embeddings": 32768}}, 32768),
-        ({"max_position_embeddings": 77, "text_config": {"max_position_embeddings": 4096}}, 4096),
-        ({"max_position_embeddings": None, "text_config": None}, None),
-        ({}, None),
+        ("temperature", "-1"),
+        ("temperature", "Infinity"),
+        ("temperature", "1" + "0" * 400),
+        ("top_p", "0"),
+        ("top_p", "1.5"),
+        ("top_k", "Infinity"),
+        ("top_k", "NaN"),
+        ("top_k", "2.5"),
+        ("top_k", "1" + "0" * 30),
+        ("top_k", "-2"),
+        ("min_p", "-0.1"),
     ],
 )
-def test_context_length_is_the_language_models(
-    tmp_path: Path, config: dict[str, object], expected: int | None
+def test_generation_config_that_nothing_can_be_sampled_with_is_named(
+    tmp_path: Path, name: str, value: str
 ) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "generation_config.json").write_text(f'{{"{name}": {value}}}')
 
-    assert context_length(tmp_path) == expected
+    with pytest.raises(SourceError, match=rf"generation_config\.json: {name} is out of range"):
+        read_generation_config(tmp_path)
+
+
+@pytest.mark.parametrize("top_k", [-1, 0, 20, 50.0])
+def test_generation_config_in_range_is_returned(tmp_path: Path, top_k: float) -> None:
+    config = {"temperature": 0, "top_p": 1, "top_k": top_k, "min_p": 0.0}
+    (tmp_path / "generation_config.json").write_text(json.dumps(config))
+
+    assert read_generation_config(tmp_path) == config

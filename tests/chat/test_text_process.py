@@ -18,6 +18,8 @@ from appliance.chat.tokenizer import Tokenizer
 from appliance.errors import InvalidRequest, ModelNotReady, SourceError, TextProcessFailed
 from tests.chat.tiny import CHATML, ask, write_model
 
+pytestmark = pytest.mark.slow
+
 # Each word as the whole first message makes the template misbehave.
 SPITEFUL = (
     "{% if messages[0].content == 'loop' %}{% for a in range(90000) %}{% for b in range(90000) %}"

@@ -12,6 +12,8 @@ import pytest
 from tests.chat.test_text_process import SPITEFUL, is_gone
 from tests.chat.tiny import write_model
 
+pytestmark = pytest.mark.slow
+
 GATEWAY = """
 import asyncio, sys
 from pathlib import Path

@@ -111,3 +111,22 @@ def test_broken_file_is_named(tmp_path: Path, name: str, text: str | None) -> No
 
     with pytest.raises(SourceError, match=name):
         Tokenizer.load(tmp_path)
+
+
+def test_lower_bounds_grow_towards_the_length_and_never_pass_it(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.load(write_model(tmp_path))
+    text = "<|im_start|>né 😀" * 20_000
+
+    bounds = list(tokenizer.lower_bounds(text))
+
+    assert bounds == sorted(bounds)
+    assert len(bounds) > 3
+    assert 0.9 < bounds[-1] / len(tokenizer.encode(text)) <= 1
+
+
+def test_first_lower_bound_takes_every_token_for_the_longest(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.load(write_model(tmp_path))
+
+    bounds = tokenizer.lower_bounds("<|im_start|>" * 7 + "a")
+
+    assert next(bounds) == 8

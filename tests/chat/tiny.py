@@ -30,6 +30,21 @@ def write_model(folder: Path, template: str = CHATML, **config: object) -> Path:
     return folder
 
 
+def write_byte_pair_model(folder: Path) -> Path:
+    """Write config.json and a tokenizer in its old form, vocab.json with merges.txt, into `folder`.
+
+    It is a GPT-2 tokenizer with one merge, `th`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tokens = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "th", "<|endoftext|>"]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("#version: 0.2\nt h\n")
+    (folder / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
+    return folder
+
+
 def ask(*contents: str) -> ChatRequest:
     """Return a request with one user message for each of `contents`."""
     return ChatRequest("any", tuple(Message("user", content) for content in contents))

@@ -1,6 +1,7 @@
 """What the loader makes of good and broken model folders."""
 
 import json
+import re
 from pathlib import Path
 
 import mlx.core as mx
@@ -138,4 +139,53 @@ def test_loader_says_in_one_line_what_is_wrong(tmp_path: Path, spoil: object, re
 
     assert "\n" not in raised.value.reason
     assert 0 < len(raised.value.reason) <= 301
+    assert not raised.value.retryable
+
+
+_OWN_MODEL = """
+from mlx_lm.models.llama import Model as Llama, ModelArgs
+from mlx_lm.models.cache import KVCache
+
+class Model(Llama):
+    made = 0
+
+    def make_cache(self):
+        Model.made += 1
+        if Model.made > 1:
+            raise LookupError("only one cache")
+        return [KVCache() for _ in self.layers]
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        pytest.param("1 / 0", "^ZeroDivisionError: ", id="division"),
+        pytest.param("[][0]", "^IndexError: ", id="index"),
+        pytest.param("assert False", "^AssertionError$", id="assertion"),
+        pytest.param("def (", "^SyntaxError: .*own.py, line 1", id="syntax"),
+        pytest.param("nowhere", "^NameError: .*nowhere", id="name"),
+        pytest.param("raise SystemExit(3)", "^SystemExit: 3$", id="exit"),
+        pytest.param(_OWN_MODEL, "^LookupError: only one cache$", id="caches"),
+    ],
+)
+def test_loader_says_how_a_models_own_code_failed(tmp_path: Path, code: str, reason: str) -> None:
+    folder = write_tiny_model(tmp_path, "llama")
+    (folder / "own.py").write_text(code)
+    _edit_config(folder, model_file="own.py")
+
+    with pytest.raises(LoadFailed) as raised:
+        _load(folder, EngineSettings(trust_remote_code=True))
+
+    assert re.search(reason, raised.value.reason)
+    assert not raised.value.retryable
+
+
+def test_loader_refuses_a_config_that_divides_by_zero(tmp_path: Path) -> None:
+    folder = write_tiny_model(tmp_path, "llama")
+    _edit_config(folder, num_attention_heads=0, head_dim=None)
+
+    with pytest.raises(LoadFailed) as raised:
+        _load(folder)
+
     assert not raised.value.retryable

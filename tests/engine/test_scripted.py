@@ -11,6 +11,8 @@ from appliance.engine.wire import EngineSettings, Failed, Load, Step, WireError
 from appliance.errors import SourceError
 from tests.engine.worker_client import MODEL, WorkerClient, cancel, words
 
+pytestmark = pytest.mark.slow
+
 _WEATHER = """
 - match: "weather in (Rome|Paris)"
   pieces: ["It ", "is ", "sunny."]

@@ -1,14 +1,17 @@
 """A worker's life: its first words, its pulse, and how it ends."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from appliance.channel import encode_frame
-from appliance.engine.body import Outcome
+from appliance.channel import encode_frame, spawn_child
+from appliance.engine.body import Body, Outcome, Report
 from appliance.engine.inprocess import InProcessWorker
 from appliance.engine.script import Script
 from appliance.engine.scripted import ScriptedBody
@@ -19,11 +22,15 @@ from appliance.engine.wire import (
     EngineSettings,
     Failed,
     Hello,
+    Load,
     Pulse,
     Refused,
     Step,
+    Submit,
 )
 from tests.engine.worker_client import MODEL, WorkerClient, words
+
+pytestmark = pytest.mark.slow
 
 _ENGINE = EngineSettings(kind="scripted", max_sequences=4)
 _ENDLESS = "- {match: '', pieces: ['x '], piece_delay: 5ms, repeat: 1000000}"
@@ -193,3 +200,92 @@ def test_pulse_goes_on_and_the_reader_leaves_while_a_step_is_stuck() -> None:
     assert not worker.reader.is_alive()
     body.release.set()
     worker.join()
+
+
+class _PickyBody(ScriptedBody):
+    """A script that fails in a place that the text of a request names."""
+
+    def __init__(self) -> None:
+        super().__init__(Script(()), max_sequences=4)
+
+    def count_prompt(self, submit: Submit) -> int:
+        if submit.id == "uncountable":
+            raise RuntimeError("secret")
+        return super().count_prompt(submit)
+
+    def insert(self, submit: Submit) -> None:
+        if submit.id == "unfit":
+            raise RuntimeError("secret")
+        super().insert(submit)
+
+
+def test_request_that_the_body_chokes_on_fails_alone() -> None:
+    client = WorkerClient(InProcessWorker(lambda load, report: _PickyBody()).connection, None)
+    client.load(Path("none"), _ENGINE)
+
+    first, unfit, uncountable, last = client.ask(
+        *(words(name, "x y") for name in ("first", "unfit", "uncountable", "last"))
+    )
+
+    assert (first.text, last.text) == ("x y", "x y")
+    assert unfit.end.error is not None
+    assert uncountable.refused is not None
+    for error in (unfit.end.error, uncountable.refused.error):
+        assert error.kind == "step_failed"
+        assert "RuntimeError" in error.message
+        assert "secret" not in error.message
+    client.close()
+
+
+def test_load_that_fails_unforeseen_says_why() -> None:
+    def open_body(load: Load, report: Report) -> Body:
+        raise MemoryError("no room\nanywhere")
+
+    client = WorkerClient(InProcessWorker(open_body).connection, None)
+    client.send(Load(MODEL, "none", _ENGINE))
+
+    frame = client.until(lambda frame: isinstance(frame, Failed))
+
+    assert isinstance(frame, Failed)
+    assert frame.error.kind == "load_failed"
+    assert frame.error.message.endswith("MemoryError: no room anywhere")
+    client.close()
+
+
+_STUCK_PROCESS = """
+import threading
+from appliance.engine.worker import exit_after
+
+def serve():
+    threading.Thread(target=threading.Event().wait).start()
+    raise KeyError("decoder")
+
+exit_after(serve)
+"""
+
+
+def test_process_ends_when_its_reader_fails_whatever_else_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _STUCK_PROCESS],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=15,
+    )
+
+    assert done.returncode == 1
+    assert "reader_failed" in done.stdout
+
+
+def test_worker_logs_as_its_arguments_say(script: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lines: list[list[str]] = []
+    for arguments in (("info", "json"), ("error", "json"), ("info",), ()):
+        process, sock = spawn_child("appliance.engine.worker", *arguments)
+        client = WorkerClient(sock, process)
+        _load(client, script, "- {match: '', pieces: ['fine']}")
+        client.ask(words("id", "go"))
+        client.close()
+        lines.append(capfd.readouterr().out.splitlines())
+
+    assert [json.loads(line)["event"] for line in lines[0]] == ["model_loaded"]
+    assert [len(each) for each in lines] == [1, 0, 1, 1]
