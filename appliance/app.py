@@ -22,7 +22,7 @@ from appliance.api.listener import Listener, TcpAddress
 from appliance.api.openai.routes import CHAT_PATH, OpenAiRoutes
 from appliance.api.status import StatusRoutes
 from appliance.chat.client import TextProcess
-from appliance.errors import Draining, ManifestError, Problem
+from appliance.errors import AddressInUse, Draining, ManifestError, Problem
 from appliance.manifest.load import LoadedManifest
 from appliance.manifest.spec import AuthKeySpec, Manifest
 from appliance.pipeline.pipeline import Pipeline
@@ -30,10 +30,13 @@ from appliance.registry.registry import Registry
 from appliance.registry.resident import Surroundings
 from appliance.registry.store import ModelStore
 from appliance.state import StateFolder, admin_socket
+from appliance.telemetry.log import LogFormat, LogLevel
 from appliance.telemetry.metrics import Metrics
 from appliance.telemetry.progress import ProgressLog, ProgressSink
 
 _OPEN_FILES = 16384
+_LAST_WORDS_SECONDS = 1.0
+"""How long a stream may take to send its last event, once it must end."""
 
 log = structlog.get_logger()
 
@@ -46,6 +49,8 @@ class ServeOptions:
     state_dir: Path
     host: str = "127.0.0.1"
     port: int = 8000
+    log_level: LogLevel = "info"
+    log_format: LogFormat = "auto"
     on_listening: Callable[[TcpAddress], None] = lambda _: None
     on_progress: ProgressSink = field(default_factory=ProgressLog)
 
@@ -68,6 +73,7 @@ class Appliance:
             metrics=self._metrics,
             folder=options.loaded.folder,
             on_progress=options.on_progress,
+            worker_arguments=(options.log_level, options.log_format),
         )
         self._registry = Registry(manifest.models, manifest.server, surroundings)
         self._pipeline = Pipeline(self._registry, self._text, manifest.server.limits, self._metrics)
@@ -75,25 +81,31 @@ class Appliance:
         self._swap_app()
         self._listeners: list[Listener] = []
         self._stop = asyncio.Event()
-        self._stop_signals = 0
+        self._cut = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, then drain and return. A second signal cuts the drain."""
+        """Serve until SIGTERM or SIGINT, then drain and return. A second signal cuts the drain.
+
+        Raises AddressInUse, also when a listener ends by itself later.
+        """
         _prepare_process()
         self._listen_to_signals()
-        await self._start()
         try:
-            await self._stop.wait()
+            await self._start()
+            stop = asyncio.create_task(self._stop.wait())
+            ended = [asyncio.create_task(each.ended()) for each in self._listeners]
+            await asyncio.wait([stop, *ended], return_when=asyncio.FIRST_COMPLETED)
+            if not stop.done():
+                raise AddressInUse("a listener ended by itself")
             await self._drain()
         finally:
             await self._close()
 
     def stop(self, signal_name: str = "request") -> None:
         """Begin to shut down; a second call does not wait for running streams any more."""
-        self._stop_signals += 1
         log.info("shutdown_requested", signal=signal_name)
-        if self._stop_signals > 1:
-            self._pipeline.abort_all(Draining())
+        if self._stop.is_set():
+            self._cut.set()
         self._stop.set()
 
     async def _start(self) -> None:
@@ -112,10 +124,17 @@ class Appliance:
         for gate in self._gates:
             gate.is_draining = True
         seconds = self._manifest.server.drain
-        if not await self._wait_idle(seconds):
-            log.warning("drain_cut", after_seconds=seconds)
-            self._pipeline.abort_all(Draining())
-            await self._wait_idle(2.0)
+        idle = asyncio.create_task(self._wait_idle(seconds))
+        cut = asyncio.create_task(self._cut.wait())
+        await asyncio.wait([idle, cut], return_when=asyncio.FIRST_COMPLETED)
+        if idle.done() and idle.result():
+            return
+        log.warning("drain_cut", limit_seconds=seconds, by_signal=self._cut.is_set())
+        self._pipeline.abort_all(Draining())
+        if not await self._wait_idle(_LAST_WORDS_SECONDS):
+            for gate in self._gates:
+                gate.cancel_all()
+            await self._wait_idle(_LAST_WORDS_SECONDS)
 
     async def _wait_idle(self, seconds: float) -> bool:
         idle = await asyncio.gather(*(gate.wait_idle(seconds) for gate in self._gates))
@@ -135,12 +154,10 @@ class Appliance:
         status = StatusRoutes(
             self._registry, self._metrics, self._gates[0], server.endpoints.metrics
         )
-        handlers = [*status.handlers()]
-        if server.endpoints.chat.enabled:
-            handlers += openai.handlers()
+        handlers = [*status.handlers(), *openai.handlers()]
         app = Lifeline(build_app(handlers, self._keys, server.limits.max_body))
-        self._gates[0].app = Edge(app, self._on_refused)
-        self._gates[1].app = Edge(app, self._on_refused, is_trusted=True)
+        for gate, is_trusted in zip(self._gates, (False, True), strict=True):
+            gate.app = Edge(app, gate, self._on_refused, is_trusted=is_trusted)
 
     def _on_refused(self, refusal: Refusal) -> None:
         if refusal.path == CHAT_PATH:

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from appliance.errors import Forbidden, ModelNotFound, Unauthenticated
+from appliance.errors import Forbidden, Unauthenticated
 from appliance.manifest.spec import Role
 
 ALL_ROLES: frozenset[Role] = frozenset({"admin", "inference", "metrics"})
@@ -24,14 +24,9 @@ class Caller:
     roles: frozenset[Role]
     models: frozenset[str] | None = None
 
-    def can_use(self, model: str) -> bool:
-        """Say whether this caller may know of and use a model name."""
-        return self.models is None or model in self.models
-
-    def check_model(self, model: str) -> None:
-        """Raise ModelNotFound for a model this caller may not use: its existence is not told."""
-        if not self.can_use(model):
-            raise ModelNotFound(model)
+    def can_use(self, *names: str) -> bool:
+        """Say whether this caller may know of and use a model with one of these names."""
+        return self.models is None or not self.models.isdisjoint(names)
 
 
 ANYBODY = Caller(key_name="", roles=ALL_ROLES)

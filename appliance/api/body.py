@@ -1,6 +1,7 @@
 """Read request bodies strictly and answer with JSON."""
 
 import asyncio
+from itertools import islice
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -12,6 +13,9 @@ from litestar.types import Receive, Scope, Send
 from appliance.errors import BodyTimeout, InvalidRequest, PayloadTooLarge
 from appliance.manifest.spec import LimitsSpec
 from appliance.telemetry.metrics import Metrics
+
+_MAX_FIELDS = 200_000
+_MAX_VALUES = 2_000_000
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -32,14 +36,18 @@ class BodyReader(Generic[T]):
     async def read(self, request: Request[Any, Any, Any]) -> T:
         """Return the decoded body; raises InvalidRequest, PayloadTooLarge or BodyTimeout."""
         body = await self._bytes(request)
+        _check_size(body)
         try:
             decoded = self._decoder.decode(body)
+            unknown = self._keys.decode(body).keys() - self._known
         except msgspec.ValidationError as error:
             reason, param = _place(str(error))
             raise InvalidRequest(reason, param=param) from error
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InvalidRequest(f"The body is not valid JSON: {error}") from error
-        self._count_unknown(body)
+        if unknown:
+            self._metrics.unknown_fields_total.labels(self._api).inc(len(unknown))
+            log.debug("fields_ignored", api=self._api, fields=list(islice(unknown, 20)))
         return decoded
 
     async def _bytes(self, request: Request[Any, Any, Any]) -> bytes:
@@ -54,11 +62,17 @@ class BodyReader(Generic[T]):
                 raise PayloadTooLarge(self._limits.max_body) from error
             raise InvalidRequest(error.detail) from error
 
-    def _count_unknown(self, body: bytes) -> None:
-        unknown = self._keys.decode(body).keys() - self._known
-        if unknown:
-            self._metrics.unknown_fields_total.labels(self._api).inc(len(unknown))
-            log.debug("fields_ignored", api=self._api, fields=sorted(unknown)[:20])
+
+def _check_size(body: bytes) -> None:
+    """Refuse what would take seconds to decode: the event loop is everybody's.
+
+    Counts are upper bounds, since text may hold the same characters; both are far above what
+    the longest conversations need.
+    """
+    if body.count(b'":') > _MAX_FIELDS:
+        raise InvalidRequest(f"The body has more than {_MAX_FIELDS} fields.")
+    if body.count(b",") > _MAX_VALUES:
+        raise InvalidRequest(f"The body has more than {_MAX_VALUES} values.")
 
 
 def _place(message: str) -> tuple[str, str | None]:

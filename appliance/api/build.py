@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import structlog
 from litestar import Litestar, Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from litestar.handlers import HTTPRouteHandler
@@ -10,7 +11,9 @@ from litestar.types import ASGIApp
 
 from appliance.api.auth import Authenticate, KeyRing
 from appliance.api.errors import error_headers, error_status, openai_error
-from appliance.errors import ApplianceError, InvalidRequest, PayloadTooLarge, RouteNotFound
+from appliance.errors import ApplianceError, InvalidRequest, RouteNotFound
+
+log = structlog.get_logger()
 
 
 def build_app(handlers: list[HTTPRouteHandler], keys: KeyRing, max_body_bytes: int) -> ASGIApp:
@@ -21,6 +24,7 @@ def build_app(handlers: list[HTTPRouteHandler], keys: KeyRing, max_body_bytes: i
         exception_handlers={
             ApplianceError: _answer,
             HTTPException: _answer,
+            Exception: _answer,
         },
         request_max_body_size=max_body_bytes,
         openapi_config=None,
@@ -30,8 +34,11 @@ def build_app(handlers: list[HTTPRouteHandler], keys: KeyRing, max_body_bytes: i
 
 
 def _answer(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    if isinstance(error, HTTPException):
+    if isinstance(error, HTTPException) and error.status_code < 500:
         error = _translate(request, error)
+    if not isinstance(error, ApplianceError):
+        request_id = request.scope["state"]["request_id"]
+        log.error("request_crashed", request_id=request_id, exc_info=error)
     return Response(
         msgspec.json.encode(openai_error(error)),
         status_code=error_status(error),
@@ -45,6 +52,4 @@ def _translate(request: Request[Any, Any, Any], error: HTTPException) -> Applian
         allowed = (error.headers or {}).get("allow", "")
         names = tuple(name.strip() for name in allowed.split(",") if name.strip())
         return RouteNotFound(request.method, request.scope["path"], allowed=names)
-    if error.status_code == 413:
-        return PayloadTooLarge(0)
     return InvalidRequest(error.detail)

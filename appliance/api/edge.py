@@ -1,4 +1,4 @@
-"""Give every request its id, tidy its path, and turn what escapes the framework into an answer."""
+"""Give every request its id, tidy it, refuse in a drain, and answer what escapes the framework."""
 
 import asyncio
 import re
@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
+from litestar.enums import HttpMethod, ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from appliance.api.gate import send_error
-from appliance.errors import ApplianceError
+from appliance.api.gate import Gate, send_error
+from appliance.errors import ApplianceError, Draining
 from appliance.pipeline.pipeline import new_request_id
 
+_ALWAYS_OPEN = ("/health", "/metrics")
 _PRINTABLE = re.compile(rb"[\x21-\x7e]{1,128}")
 
 log = structlog.get_logger()
@@ -30,13 +32,15 @@ class Refusal:
 class Edge:
     """The HTTP edge, an ASGI wrapper. `is_trusted` marks callers of a private socket as admins.
 
-    `on_refused` hears of every error answer that no generation accounts for.
+    `on_refused` hears of every error answer that no generation accounts for. What a request
+    holds is let go by the plain function in its state's `on_close`, called on every way out.
     """
 
     def __init__(
-        self, app: ASGIApp, on_refused: Callable[[Refusal], None], *, is_trusted: bool = False
+        self, app: ASGIApp, gate: Gate, on_refused: Callable[[Refusal], None], *, is_trusted: bool
     ) -> None:
         self._app = app
+        self._gate = gate
         self._on_refused = on_refused
         self._is_trusted = is_trusted
 
@@ -48,8 +52,7 @@ class Edge:
         state["request_id"] = request_id
         state["client_request_id"] = client_id
         state["is_trusted"] = self._is_trusted
-        tidy = re.sub("/{2,}", "/", scope["path"])
-        scope["path"] = tidy.rstrip("/") or "/"
+        _tidy(scope)
         has_started = False
         status = 0
         own = (b"request-id", request_id.encode())
@@ -63,7 +66,9 @@ class Edge:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_ids)
+            is_refused = self._gate.is_draining and not scope["path"].startswith(_ALWAYS_OPEN)
+            app = _refuse_in_drain if is_refused else self._app
+            await app(scope, receive, send_with_ids)
         except asyncio.CancelledError:
             raise
         except ApplianceError as error:
@@ -76,6 +81,17 @@ class Edge:
                 on_close()
             elif status >= 400:
                 self._on_refused(Refusal(scope["path"], status, request_id, client_id))
+
+
+async def _refuse_in_drain(scope: Scope, receive: Receive, send: Send) -> None:
+    raise Draining
+
+
+def _tidy(scope: Scope) -> None:
+    """Forgive doubled and trailing slashes, and serve HEAD as GET: the server drops the body."""
+    scope["path"] = re.sub("/{2,}", "/", scope["path"]).rstrip("/") or "/"
+    if scope["type"] == ScopeType.HTTP and scope["method"] == HttpMethod.HEAD:
+        scope["method"] = HttpMethod.GET
 
 
 async def _answer(send: Send, error: BaseException, *, has_started: bool) -> None:

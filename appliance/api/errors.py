@@ -1,5 +1,6 @@
 """Turn errors into HTTP: the one table of status, OpenAI type and code, and Anthropic type."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +68,9 @@ def error_headers(error: BaseException) -> dict[str, str]:
     """Return the headers that belong to an error."""
     headers: dict[str, str] = {}
     if isinstance(error, errors.Unavailable):
-        headers["retry-after"] = str(max(1, round(error.retry_after_seconds)))
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after_seconds)))
+    if isinstance(error, errors.EngineStopped):
+        headers["retry-after"] = "1"
     if isinstance(error, errors.Draining):
         headers["connection"] = "close"
     if isinstance(error, errors.Unauthenticated):

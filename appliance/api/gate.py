@@ -1,4 +1,4 @@
-"""Stand outermost: swap the app by one attribute, count what is in flight, refuse in a drain."""
+"""Stand outermost: swap the app by one attribute and know what is in flight."""
 
 import asyncio
 from typing import Any, cast
@@ -8,9 +8,6 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from appliance.api.errors import error_headers, error_status, openai_error
-from appliance.errors import Draining
-
-_ALWAYS_OPEN = ("/health", "/metrics")
 
 
 class Gate:
@@ -24,9 +21,6 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request with the app of this moment."""
         if scope["type"] != ScopeType.HTTP:
-            return
-        if self.is_draining and not scope["path"].startswith(_ALWAYS_OPEN):
-            await send_error(send, Draining())
             return
         task = asyncio.current_task()
         assert task is not None
@@ -47,6 +41,11 @@ class Gate:
                 set(self._in_flight), timeout=left, return_when=asyncio.FIRST_COMPLETED
             )
         return True
+
+    def cancel_all(self) -> None:
+        """Cancel every request that is still in flight, whatever it is doing."""
+        for task in tuple(self._in_flight):
+            task.cancel()
 
 
 async def send_error(send: Send, error: BaseException) -> None:

@@ -75,6 +75,8 @@ class _Call:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             self._gone.set()
+            self.task.cancel()
+            await asyncio.sleep(0)  # the cancellation arrives here
         elif not cast(Any, message).get("more_body"):
             self._is_body_over = True
             self.watch()

@@ -73,6 +73,11 @@ class Listener:
         if isinstance(self.address, Path):
             self.address.chmod(0o600)
 
+    async def ended(self) -> None:
+        """Wait until the socket is closed, by `stop` or by a failure."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
     async def stop(self) -> None:
         """Close the socket and idle connections; gives up on a half-sent request after 2 s."""
         self._server.stop()  # type: ignore[no-untyped-call]

@@ -5,6 +5,7 @@ colon is a comment, which every client ignores.
 """
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import structlog
@@ -24,6 +25,20 @@ _HEADERS = [
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class StreamTimes:
+    """How long a stream may be silent, and how long its client may take nothing; seconds."""
+
+    heartbeat: float
+    write: float
+
+    def next_look(self, quiet: float, *, is_writing: bool) -> float:
+        """Return when to look at the clock again, after `quiet` seconds without a byte."""
+        if is_writing:
+            return min(self.write, 1.0)
+        return self.heartbeat - quiet if quiet < self.heartbeat else self.heartbeat
+
+
 class EventCodec(Protocol):
     """One dialect's grammar; every method returns whole events, ready to be sent."""
 
@@ -40,102 +55,90 @@ class EventCodec(Protocol):
 
 
 class SseResponse:
-    """A raw ASGI response. `opened` tells whether the engine already took the request."""
+    """A raw ASGI response that streams one generation. Closing the generation is the edge's.
+
+    A client that takes nothing for `write_seconds`, or that is in the way of a generation which
+    has ended with an error, is cut off.
+    """
 
     def __init__(
-        self, generation: Generation, codec: EventCodec, pipeline: Pipeline, heartbeat: float
+        self, generation: Generation, codec: EventCodec, pipeline: Pipeline, times: StreamTimes
     ) -> None:
         self._generation = generation
         self._codec = codec
         self._pipeline = pipeline
-        self._heartbeat = heartbeat
-        self._client_id: str | None = None
-        self._sent_at = 0.0
+        self._times = times
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[Any] | None = None
+        self._sent_at = self._loop.time()
+        self._is_writing = False
+        self._is_cut = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the whole answer; errors after the first byte become the stream's last event."""
-        self._client_id = cast(Any, scope)["state"]["client_request_id"]
+        self._task = asyncio.current_task()
+        self._set_clock(self._times.heartbeat)
         try:
             start = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
             await send(cast(Any, start))
             await self._send_events(send)
+        except asyncio.CancelledError:
+            if not self._is_cut:
+                raise
+            self._task.uncancel()  # type: ignore[union-attr]
+            log.info("client_cut", request_id=self._generation.id)
         finally:
-            self.on_close()
-
-    def on_close(self) -> None:
-        """End the generation, however the response ended. Plain and idempotent."""
-        self._pipeline.close(self._generation, self._client_id)
+            self._clock.cancel()
 
     async def _send_events(self, send: Send) -> None:
         try:
             await self._wait_opened(send)
             await self._write(send, self._codec.opening())
-            timer = _HeartbeatTimer(self)
-            try:
-                await self._pump(send)
-            finally:
-                timer.stop()
+            await self._pump(send)
         except ApplianceError as error:
-            await self._end(send, self._codec.error(error))
+            await self._write(send, self._codec.error(error), is_last=True)
         except Exception as error:
             log.exception("request_crashed", request_id=self._generation.id)
-            await self._end(send, self._codec.error(error))
+            await self._write(send, self._codec.error(error), is_last=True)
         else:
-            await self._end(send, b"")
+            await self._write(send, b"", is_last=True)
 
     async def _wait_opened(self, send: Send) -> None:
-        while not await self._generation.opened(self._heartbeat):
+        while not await self._generation.opened(self._times.heartbeat):
             await self._write(send, self._codec.heartbeat)
 
     async def _pump(self, send: Send) -> None:
         generation, codec = self._generation, self._codec
         while True:
-            events = await generation.next_events()
-            if not events:
-                if self.seconds_quiet() >= self._heartbeat:
-                    await self._write(send, codec.heartbeat)
-                continue
-            self._pipeline.note_text(generation)
-            await self._write(send, codec.events(events))
-            if type(events[-1]) is Finished:
-                return
+            events = await self._pipeline.next_events(generation)
+            if events:
+                await self._write(send, codec.events(events))
+                if type(events[-1]) is Finished:
+                    return
+            elif self._seconds_quiet() >= self._times.heartbeat:
+                await self._write(send, codec.heartbeat)
 
-    def seconds_quiet(self) -> float:
-        """Return the time since the last byte was handed to the socket."""
-        return asyncio.get_running_loop().time() - self._sent_at
+    async def _write(self, send: Send, data: bytes, *, is_last: bool = False) -> None:
+        self._is_writing = True
+        await send({"type": "http.response.body", "body": data, "more_body": not is_last})
+        self._is_writing = False
+        self._sent_at = self._loop.time()
 
-    def wake(self) -> None:
-        """Let the sender look at the clock."""
-        self._generation.wake()
+    def _seconds_quiet(self) -> float:
+        return self._loop.time() - self._sent_at
 
-    @property
-    def heartbeat_seconds(self) -> float:
-        """The longest silence."""
-        return self._heartbeat
-
-    async def _write(self, send: Send, data: bytes) -> None:
-        await send({"type": "http.response.body", "body": data, "more_body": True})
-        self._sent_at = asyncio.get_running_loop().time()
-
-    async def _end(self, send: Send, data: bytes) -> None:
-        await send({"type": "http.response.body", "body": data, "more_body": False})
-
-
-class _HeartbeatTimer:
-    """Wake a response whenever it has been quiet for its heartbeat; one timer, no task."""
-
-    def __init__(self, response: SseResponse) -> None:
-        self._response = response
-        self._loop = asyncio.get_running_loop()
-        self._handle = self._loop.call_later(response.heartbeat_seconds, self._tick)
+    def _set_clock(self, seconds: float) -> None:
+        self._clock = self._loop.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
-        response = self._response
-        left = response.heartbeat_seconds - response.seconds_quiet()
-        if left <= 0:
-            response.wake()
-            left = response.heartbeat_seconds
-        self._handle = self._loop.call_later(left, self._tick)
-
-    def stop(self) -> None:
-        self._handle.cancel()
+        """Look at the clock: wake the sender for a heartbeat, or cut off a client that is stuck."""
+        quiet = self._seconds_quiet()
+        if self._is_writing:
+            is_in_the_way = self._generation.error is not None
+            if (quiet >= self._times.write or is_in_the_way) and self._task is not None:
+                self._is_cut = True
+                self._task.cancel()
+                return
+        elif quiet >= self._times.heartbeat:
+            self._generation.wake()
+        self._set_clock(self._times.next_look(quiet, is_writing=self._is_writing))

@@ -41,6 +41,8 @@ def run_serve(
             state_dir=settings.state_folder().absolute(),
             host=settings.host,
             port=settings.port,
+            log_level=settings.log_level,
+            log_format=settings.log_format,
             on_listening=_greet,
             on_progress=_bar(line) if sys.stderr.isatty() else ProgressLog(),
         )

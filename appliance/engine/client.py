@@ -33,8 +33,11 @@ class WorkerEngine:
     stream fails with WorkerDied and `events.on_lost` is called once.
     """
 
-    def __init__(self, model: str, events: EngineEvents) -> None:
+    def __init__(
+        self, model: str, events: EngineEvents, worker_arguments: tuple[str, ...] = ()
+    ) -> None:
         self.model = model
+        self._arguments = worker_arguments
         self._events = events
         self._streams: dict[str, EngineStream] = {}
         self._channel = Channel(wire.from_worker_decoder(), self._on_message, self._on_lost)
@@ -57,7 +60,7 @@ class WorkerEngine:
         """
         self._ready = asyncio.get_running_loop().create_future()
         if connection is None:
-            self._process, connection = spawn_child("appliance.engine.worker")
+            self._process, connection = spawn_child("appliance.engine.worker", *self._arguments)
         try:
             await self._channel.open(connection)
             self._channel.send(load)

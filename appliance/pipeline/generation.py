@@ -54,6 +54,15 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestIds:
+    """How a request is known: by our own id, by its client's, and by the key that sent it."""
+
+    own: str
+    client: str | None
+    key_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pipe:
     """What every generation needs of the appliance."""
 
@@ -69,15 +78,16 @@ class Generation:
     `close` on every way out. Event loop only.
     """
 
-    def __init__(self, request_id: str, request: ChatRequest, key_name: str, pipe: Pipe) -> None:
-        self.id = request_id
+    def __init__(self, ids: RequestIds, request: ChatRequest, pipe: Pipe) -> None:
+        self.id = ids.own
+        self.ids = ids
         self.request = request
-        self.key_name = key_name
         self.times = Timeline()
         self.stage = Stage.MODEL
         self.usage = Usage()
         self.finish_reason: str | None = None
         self.error: ApplianceError | None = None
+        self.model_name: str | None = None
         self._pipe = pipe
         self._cutter = StopCutter(request.stop)
         self._lease: Lease | None = None
@@ -86,15 +96,16 @@ class Generation:
         self._opening: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
-    @property
-    def model_name(self) -> str | None:
-        """The configured name of the model; None before the lease."""
-        return self._lease.resident.spec.name if self._lease else None
-
     def start(self) -> None:
-        """Take the lease, at once, and begin the rest; raises ModelNotFound or QueueFull."""
-        self._lease = self._pipe.registry.lease(self.request.model)
-        self._refuse_unserved(self._lease)
+        """Take the lease, at once, and begin the rest.
+
+        Raises ModelNotFound, QueueFull, or InvalidRequest for a field that cannot be honoured.
+        """
+        try:
+            self._lease = self._take_lease()
+        except ApplianceError as error:
+            self.error = error
+            raise
         seconds = self._pipe.limits.request_timeout
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(seconds, self.abort, DeadlineExceeded(seconds))
@@ -140,7 +151,7 @@ class Generation:
 
     def abort(self, error: ApplianceError) -> None:
         """End the request with `error` in whatever stage it is; its reader gets the error."""
-        if self.stage is Stage.ENDED or self.error is not None:
+        if self.stage is Stage.ENDED or self.error is not None or self.finish_reason is not None:
             return
         self.error = error
         if self._opening is not None and not self._opening.done():
@@ -173,15 +184,26 @@ class Generation:
         if self._loaded is not None and self._stream is not None:
             self._loaded.engine.cancel(self.id)
 
-    def _refuse_unserved(self, lease: Lease) -> None:
-        if self.request.unserved and not lease.resident.spec.is_scripted():
-            name = self.request.unserved[0]
+    def _take_lease(self) -> Lease:
+        registry, request = self._pipe.registry, self.request
+        spec = registry.find(request.model).spec
+        self.model_name = spec.name
+        if request.unserved and not spec.is_scripted():
+            name = request.unserved[0]
             raise InvalidRequest(f"'{name}' is not supported by this model.", param=name)
+        cap = self._pipe.limits.max_output_tokens
+        if request.max_tokens is not None and request.max_tokens > cap:
+            raise InvalidRequest(
+                f"max_tokens is {request.max_tokens}; this server allows at most {cap}.",
+                param="max_tokens",
+            )
+        return registry.lease(request.model)
 
     async def _open(self, lease: Lease) -> None:
         loaded = await lease.ready()
         self.stage = Stage.TEXT
-        prompt = await self._prompt(lease)
+        prompt = await self._prompt(lease, loaded.context_tokens)
+        loaded = await lease.ready()  # the worker may have been replaced meanwhile
         engine_request = EngineRequest(
             id=self.id,
             prompt=prompt,
@@ -201,21 +223,18 @@ class Generation:
         self.times.accepted = time.monotonic()
         self.usage = Usage(accepted.prompt_tokens, 0, accepted.cached_tokens)
 
-    async def _prompt(self, lease: Lease) -> TokenPrompt | ScriptPrompt:
+    async def _prompt(self, lease: Lease, limit_tokens: int) -> TokenPrompt | ScriptPrompt:
         spec = lease.resident.spec
         if spec.is_scripted():
             return script_prompt(self.request)
         kwargs = spec.chat.template_kwargs | self.request.template_kwargs
         request = msgspec.structs.replace(self.request, template_kwargs=kwargs)
-        return TokenPrompt(await self._pipe.text.render(spec.name, request))
+        ids = await self._pipe.text.render(spec.name, request, limit_tokens=limit_tokens)
+        return TokenPrompt(ids)
 
     def _max_tokens(self, prompt: TokenPrompt | ScriptPrompt, context_tokens: int) -> int:
         """Return how many tokens the answer may have; raises ContextTooLong."""
         asked, cap = self.request.max_tokens, self._pipe.limits.max_output_tokens
-        if asked is not None and asked > cap:
-            raise InvalidRequest(
-                f"max_tokens is {asked}; this server allows at most {cap}.", param="max_tokens"
-            )
         if isinstance(prompt, ScriptPrompt):
             return asked or cap
         room = context_tokens - len(prompt.ids)
@@ -239,6 +258,7 @@ class Generation:
             if self._cutter.matched is not None:
                 self._count(tokens)
                 events.append(self._finish("stop"))
+                self._cancel_in_engine()
                 return events
             if row.end is not None:
                 self._count(tokens)

@@ -6,9 +6,12 @@ import uuid
 import structlog
 
 from appliance.chat.client import TextProcess
+from appliance.chat.event import GenerationEvent, TextDelta
 from appliance.chat.request import ChatRequest
 from appliance.errors import (
     ApplianceError,
+    DeadlineExceeded,
+    Draining,
     Forbidden,
     RequestCancelled,
     RequestError,
@@ -16,7 +19,7 @@ from appliance.errors import (
     Unavailable,
 )
 from appliance.manifest.spec import LimitsSpec
-from appliance.pipeline.generation import Generation, Pipe
+from appliance.pipeline.generation import Generation, Pipe, RequestIds
 from appliance.registry.registry import Registry
 from appliance.telemetry.metrics import NO_MODEL, Metrics
 
@@ -38,31 +41,35 @@ class Pipeline:
         self._metrics = metrics
         self._running: dict[str, Generation] = {}
 
-    def open(
-        self, request: ChatRequest, *, request_id: str, key_name: str, client_id: str | None = None
-    ) -> Generation:
-        """Start a generation; raises ModelNotFound or QueueFull at once. Pass it to `close`."""
-        generation = Generation(request_id, request, key_name, self._pipe)
-        try:
-            generation.start()
-        except ApplianceError as error:
-            generation.error = error
-            self._finish(generation, client_id)
-            raise
-        self._running[request_id] = generation
+    def open(self, request: ChatRequest, ids: RequestIds) -> Generation:
+        """Return a new generation, not yet started. Pass it to `close` on every way out."""
+        generation = Generation(ids, request, self._pipe)
+        self._running[generation.id] = generation
         return generation
 
-    def close(self, generation: Generation, client_id: str | None = None) -> None:
-        """End a generation on any way out, and record it. Plain and idempotent."""
-        if self._running.pop(generation.id, None) is not None:
-            self._finish(generation, client_id)
+    def close(self, generation: Generation) -> None:
+        """End a generation, however it went, and record it once. Plain and idempotent."""
+        if self._running.pop(generation.id, None) is None:
+            return
+        if generation.finish_reason is None and generation.error is None:
+            generation.error = RequestCancelled(generation.id)
+        generation.close()
+        self._record(generation)
+        self._log(generation)
+
+    async def next_events(self, generation: Generation) -> list[GenerationEvent]:
+        """Return the generation's next events, and note when its text came."""
+        events = await generation.next_events()
+        if events and type(events[0]) is TextDelta:
+            self._note_text(generation)
+        return events
 
     def cancel(self, request_id: str, *, key_name: str, is_admin: bool) -> Generation:
         """Cancel a running generation; raises RequestNotFound, or Forbidden for another's key."""
         generation = self._running.get(request_id)
         if generation is None:
             raise RequestNotFound(request_id)
-        if generation.key_name != key_name and not is_admin:
+        if generation.ids.key_name != key_name and not is_admin:
             raise Forbidden("Only the key that sent a request, or an admin, may cancel it.")
         generation.cancel()
         return generation
@@ -80,20 +87,15 @@ class Pipeline:
             "request_refused", request_id=request_id, client_request_id=client_id, status=status
         )
 
-    def _finish(self, generation: Generation, client_id: str | None) -> None:
-        has_ended = generation.finish_reason is not None or generation.error is not None
-        if not has_ended:
-            generation.error = RequestCancelled(generation.id)
-        generation.close()
-        self._record(generation)
+    def _log(self, generation: Generation) -> None:
         now, times, usage = time.monotonic(), generation.times, generation.usage
         log.info(
             "request_finished",
             request_id=generation.id,
-            client_request_id=client_id,
+            client_request_id=generation.ids.client,
             api="chat",
             model=generation.model_name or NO_MODEL,
-            key=generation.key_name or None,
+            key=generation.ids.key_name or None,
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=usage.cached_tokens,
             completion_tokens=usage.completion_tokens,
@@ -118,11 +120,8 @@ class Pipeline:
         metrics.cached_tokens_total.labels(model).inc(usage.cached_tokens)
         metrics.completion_tokens_total.labels(model).inc(usage.completion_tokens)
 
-    def note_text(self, generation: Generation) -> None:
-        """Note that text of `generation` leaves now; for its latency metrics."""
+    def _note_text(self, generation: Generation) -> None:
         model = generation.model_name
-        if model is None:
-            return
         now, times = time.monotonic(), generation.times
         if times.last_text is None:
             times.first_text = now
@@ -142,6 +141,10 @@ def _result(generation: Generation) -> str:
             return "ok"
         case RequestCancelled():
             return "cancelled"
+        case Draining():
+            return "shutdown"
+        case DeadlineExceeded():
+            return "error"
         case RequestError() | Unavailable():
             return "rejected"
         case _:

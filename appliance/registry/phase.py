@@ -15,8 +15,6 @@ class Phase(StrEnum):
     """Its worker is starting and reading weights."""
     READY = "ready"
     """It answers."""
-    DRAINING = "draining"
-    """It takes no new requests and waits for the running ones."""
     FAILED = "failed"
     """It could not be had; retried after a back-off unless only a new manifest can help."""
 

@@ -39,13 +39,18 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What every resident shares. `folder` is what relative paths in the manifest start from."""
+    """What every resident shares.
+
+    `folder` is what relative paths in the manifest start from; `worker_arguments` go to every
+    worker's command line: how it logs.
+    """
 
     store: Store
     text: TextProcess
     metrics: Metrics
     folder: Path
     on_progress: ProgressSink
+    worker_arguments: tuple[str, ...] = ()
 
 
 @dataclass
@@ -58,7 +63,7 @@ class Loaded:
 
 
 class Resident:
-    """One model and its worker. Event loop only; the phase is written by its one task alone."""
+    """One model and its worker. Event loop only; its task and its engine's events write it."""
 
     def __init__(self, spec: ModelSpec, surroundings: Surroundings) -> None:
         self.spec = spec
@@ -74,7 +79,6 @@ class Resident:
         self._around = surroundings
         self._task: asyncio.Task[None] | None = None
         self._retry_at: float | None = None
-        self._is_terminal = False
         self._changed = asyncio.Event()
         self._lost: asyncio.Future[ApplianceError] | None = None
         self._failures = 0
@@ -82,8 +86,11 @@ class Resident:
         surroundings.metrics.set_phase(spec.name, self.phase, PHASES)
 
     def load(self) -> None:
-        """Start bringing the model into memory, and keep it there. Idempotent."""
-        if self._task is None or self._task.done():
+        """Start bringing the model into memory, and keep it there. Idempotent.
+
+        Does nothing after a failure that only a new manifest can mend.
+        """
+        if self._task is None:
             self._task = asyncio.create_task(self._keep(), name=f"resident-{self.spec.name}")
 
     async def unload(self) -> None:
@@ -103,11 +110,14 @@ class Resident:
         while self.loaded is None:
             if self.phase is Phase.FAILED:
                 retry = self._seconds_to_retry()
+                # The reason may name the operator's files: it is for status and the log.
                 raise ModelNotReady(
                     self.spec.name,
-                    self._reason,
+                    "its last load failed; `vllm-mlx status` tells why",
                     retry_after_seconds=60.0 if retry is None else retry,
                 )
+            if self._task is None:
+                raise ModelNotReady(self.spec.name, "it was unloaded")
             await self._changed.wait()
         return self.loaded
 
@@ -137,8 +147,16 @@ class Resident:
                 await self._bring_up()
                 await self._serve()
             except (LoadFailed, SourceError) as error:
-                if not await self._back_off(error):
+                reason = error.reason if isinstance(error, LoadFailed) else str(error)
+                if not error.retryable:
+                    self._fail_for_good(reason)
                     return
+                await self._wait_backoff(reason)
+            except (ApplianceError, OSError) as error:
+                await self._wait_backoff(str(error))
+            except Exception as error:  # the guard of this model's own task
+                log.exception("model_crashed", model=self.spec.name)
+                await self._wait_backoff(f"{type(error).__name__} while loading; see the log")
 
     async def _bring_up(self) -> None:
         name, source = self.spec.name, self.spec.parsed_source()
@@ -152,7 +170,8 @@ class Resident:
             generation_config = await asyncio.to_thread(read_generation_config, directory)
             await self._around.text.configure(name, directory, self._template_file())
         self._lost = asyncio.get_running_loop().create_future()
-        engine = WorkerEngine(name, EngineEvents(self._on_step, self._on_load, self._on_lost))
+        events = EngineEvents(self._on_step, self._on_load, self._on_lost)
+        engine = WorkerEngine(name, events, self._around.worker_arguments)
         settings = engine_settings(self.spec)
         ready = await engine.start(wire.Load(model=name, directory=str(directory), engine=settings))
         self.loaded = Loaded(engine, ready.context_tokens, generation_config)
@@ -162,36 +181,29 @@ class Resident:
 
     async def _serve(self) -> None:
         assert self._lost is not None and self.loaded is not None
-        started = time.monotonic()
+        started, engine = time.monotonic(), self.loaded.engine
         error = await self._lost
-        loaded, self.loaded = self.loaded, None
-        self._set_memory(0)
-        self._set_batch_size(0)
-        self.restarts += 1
-        self._around.metrics.worker_restarts_total.labels(self.spec.name).inc()
-        await loaded.engine.close()
+        self.loaded = None  # it may have been lost before it was put here
+        await engine.close()
+        log.error("worker_lost", model=self.spec.name, error=str(error), restarts=self.restarts)
         if time.monotonic() - started >= _STABLE_SECONDS:
             self._failures = 0
-        self._failures += 1
-        log.error("worker_lost", model=self.spec.name, error=str(error), restarts=self.restarts)
-        if self._failures > 1:
+        if self._failures:
             await self._wait_backoff(str(error))
+        else:
+            self._failures = 1  # the first restart after a quiet time comes at once
 
-    async def _back_off(self, error: LoadFailed | SourceError) -> bool:
-        self._failures += 1
-        reason = error.reason if isinstance(error, LoadFailed) else str(error)
+    def _fail_for_good(self, reason: str) -> None:
         log.error("model_load_failed", model=self.spec.name, reason=reason)
-        if not error.retryable:
-            self._retry_at = None
-            self._enter(Phase.FAILED, reason)
-            return False
-        await self._wait_backoff(reason)
-        return True
+        self._retry_at = None
+        self._enter(Phase.FAILED, reason)
 
     async def _wait_backoff(self, reason: str) -> None:
+        self._failures += 1
         seconds = min(
             _LONGEST_BACKOFF_SECONDS, _FIRST_BACKOFF_SECONDS * 2 ** min(self._failures - 1, 10)
         )
+        log.error("model_failed", model=self.spec.name, reason=reason, retry_seconds=seconds)
         self._retry_at = time.monotonic() + seconds
         self._enter(Phase.FAILED, reason)
         await asyncio.sleep(seconds)
@@ -217,6 +229,13 @@ class Resident:
         self._progress = WorkProgress(progress.phase, progress.done, progress.total)
 
     def _on_lost(self, error: ApplianceError) -> None:
+        # At once, so that no request is handed to the dead engine before this model's task runs.
+        self.loaded = None
+        self.restarts += 1
+        self._set_memory(0)
+        self._set_batch_size(0)
+        self._around.metrics.worker_restarts_total.labels(self.spec.name).inc()
+        self._enter(Phase.LOADING, f"starting again: {error}")
         if self._lost is not None and not self._lost.done():
             self._lost.set_result(error)
 

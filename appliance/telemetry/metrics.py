@@ -1,14 +1,24 @@
 """Hold every Prometheus metric of the gateway in one object, on a registry of its own."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from appliance import __version__
 
-RESULTS = ("ok", "cancelled", "rejected", "error")
+RESULTS = ("ok", "cancelled", "rejected", "error", "shutdown")
 NO_MODEL = "none"
 _PHASES = ("prefill", "decode")
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _STEP_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double a scrape
 
 
 class Metrics:

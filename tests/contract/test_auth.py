@@ -9,6 +9,8 @@ import pytest
 from tests.appliance_server import RunningAppliance, running_appliance
 from tests.contract.http import chat_body, post_chat
 
+pytestmark = pytest.mark.slow
+
 MANIFEST = f"""\
 version: 1
 auth_keys:
@@ -16,7 +18,10 @@ auth_keys:
   - {{name: team, key: {{env: TEAM_KEY}}, models: [chat]}}
   - {{name: file, key: {{file: key.txt}}}}
 models:
-  - {{name: chat, source: "scripted:script.yaml", residency: {{preload: true}}}}
+  - name: chat
+    aliases: [nickname]
+    source: scripted:script.yaml
+    residency: {{preload: true}}
   - {{name: other, source: "scripted:script.yaml"}}
 """
 
@@ -70,8 +75,21 @@ def test_key_sees_only_its_models(guarded: RunningAppliance) -> None:
     listed = httpx.get(f"{guarded.url}/v1/models", headers=headers).json()["data"]
     other = post_chat(guarded.url, chat_body("x") | {"model": "other"}, x_api_key="team-key")
 
-    assert [model["id"] for model in listed] == ["chat"]
+    assert [model["id"] for model in listed] == ["chat", "nickname"]
     assert other.status_code == 404
+
+
+def test_key_for_a_model_opens_its_aliases_too(guarded: RunningAppliance) -> None:
+    by_alias = chat_body("x") | {"model": "nickname"}
+
+    assert post_chat(guarded.url, by_alias, x_api_key="team-key").status_code == 200
+
+
+def test_models_of_others_are_not_even_suggested(guarded: RunningAppliance) -> None:
+    refused = post_chat(guarded.url, chat_body("x") | {"model": "othr"}, x_api_key="team-key")
+
+    assert refused.status_code == 404
+    assert "other" not in refused.json()["error"]["message"]
 
 
 def test_role_is_required(guarded: RunningAppliance) -> None:
@@ -84,7 +102,9 @@ def test_health_shows_detail_only_with_a_key(guarded: RunningAppliance) -> None:
     assert httpx.get(f"{guarded.url}/health/live").json() == {"status": "live"}
     assert httpx.get(f"{guarded.url}/health").json() == {"status": "ready"}
     detail = httpx.get(f"{guarded.url}/health", headers={"x-api-key": "team-key"}).json()
-    assert [model["name"] for model in detail["models"]] == ["chat", "other"]
+    assert [model["name"] for model in detail["models"]] == ["chat"]
+    every = httpx.get(f"{guarded.url}/health", headers={"x-api-key": "file-key"}).json()
+    assert [model["name"] for model in every["models"]] == ["chat", "other"]
 
 
 def test_keys_never_show_in_logs(guarded: RunningAppliance) -> None:
@@ -100,6 +120,6 @@ def test_private_socket_needs_no_key(guarded: RunningAppliance) -> None:
 
     with httpx.Client(transport=transport, base_url="http://appliance") as client:
         assert client.get("/metrics").is_success
-        assert len(client.get("/v1/models").json()["data"]) == 2
+        assert len(client.get("/v1/models").json()["data"]) == 3
     assert (guarded.state_dir / "admin.sock").stat().st_mode & 0o777 == 0o600
     assert guarded.state_dir.stat().st_mode & 0o777 == 0o700

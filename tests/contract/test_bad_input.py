@@ -81,6 +81,8 @@ def test_wrong_field_is_400_and_named(
         pytest.param(b'{"messages":[{"role":"user","content":"x"}]}', id="no model"),
         pytest.param(b'{"model":"chat","messages":' + b"[" * 100_000, id="deep"),
         pytest.param(b'{"model":"chat","user":' + b'{"a":' * 50_000, id="deep objects"),
+        pytest.param(b'{"model":"chat","messages":[],"\xff":1}', id="a key that is not UTF-8"),
+        pytest.param(b"{" + b'"":0,' * 200_001, id="too many fields"),
     ],
 )
 def test_broken_body_is_400(appliance: RunningAppliance, body: bytes) -> None:
@@ -126,6 +128,26 @@ def test_wrong_path_or_method_has_the_right_shape(
     assert path in error["message"]
 
 
+def test_head_is_served_without_a_body(appliance: RunningAppliance) -> None:
+    for path in ("/health/live", "/v1/models"):
+        response = httpx.head(appliance.url + path)
+
+        assert response.status_code == 200
+        assert response.content == b""
+
+
+def test_client_that_leaves_during_its_body_is_no_error(appliance: RunningAppliance) -> None:
+    parts = urlsplit(appliance.url)
+    assert parts.hostname and parts.port
+    head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\nx-request-id: left\r\ncontent-length: 99\r\n\r\n"
+
+    with socket.create_connection((parts.hostname, parts.port)) as connection:
+        connection.sendall(head.encode() + b"{")
+
+    assert post_chat(appliance.url, chat_body("capital")).status_code == 200
+    assert not [each for each in appliance.logs() if each.get("client_request_id") == "left"]
+
+
 def test_double_and_trailing_slashes_are_forgiven(appliance: RunningAppliance) -> None:
     for path in ("//v1/models", "/v1/models/", "/v1//models"):
         assert httpx.get(appliance.url + path).status_code == 200
@@ -141,7 +163,11 @@ def test_unknown_fields_are_tolerated_and_counted(appliance: RunningAppliance) -
 
 
 _values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
     ),
@@ -152,6 +178,7 @@ _fields = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -1,12 +1,19 @@
 """Cancelling: a client that leaves in any phase, and DELETE /v1/requests/{id}."""
 
+import json
+import signal
+import socket
+import struct
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from tests.appliance_server import RunningAppliance, running_appliance, wait_until
+from tests.appliance_server import RunningAppliance, http_status, running_appliance, wait_until
 from tests.contract.http import PATH, chat_body, metric, post_chat, read_events, stream_chat
+
+pytestmark = pytest.mark.slow
 
 NARROW = """\
 version: 1
@@ -19,6 +26,9 @@ SCRIPT = """\
 - match: stuck
   pieces: [x]
   first_delay: 1h
+- match: flood
+  pieces: ["0123456789012345678901234567890123456789012345678901234567890123456789012345678"]
+  repeat: 10000000
 - match: forever
   pieces: ["tick "]
   piece_delay: 20ms
@@ -119,6 +129,65 @@ def test_delete_knows_only_our_own_ids(appliance: RunningAppliance) -> None:
 
     assert by_theirs.status_code == 404
     assert by_completion.status_code == 200
+
+
+def test_abrupt_ends_at_any_moment_leave_nothing_behind(appliance: RunningAppliance) -> None:
+    parts = urlsplit(appliance.url)
+    assert parts.hostname and parts.port
+    body = json.dumps(chat_body("many", stream=True)).encode()
+    head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    request = head + body
+    at_once = struct.pack("ii", 1, 0)  # linger for 0 s: closing sends RST, not FIN
+
+    for number in range(100):
+        with socket.create_connection((parts.hostname, parts.port)) as connection:
+            if number % 2:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+            connection.sendall(request[: len(request) * (number + 1) // 60])
+            if number % 3 == 0 and number > 60:
+                connection.recv(1000)
+
+    wait_until(lambda: busy(appliance.url) == (0, 0, 0), 10.0, "every sequence is gone")
+    assert post_chat(appliance.url, chat_body("capital")).status_code == 200
+    assert "Traceback" not in appliance.errors()
+
+
+def stalled_stream(url: str) -> socket.socket:
+    """Ask for an endless answer and never read it; its buffers are as small as can be."""
+    parts = urlsplit(url)
+    assert parts.hostname and parts.port
+    body = json.dumps(chat_body("flood", stream=True)).encode()
+    head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect((parts.hostname, parts.port))
+    connection.sendall(head + body)
+    return connection
+
+
+@pytest.mark.parametrize("limits", ["write_timeout: 500ms", "request_timeout: 1s"])
+def test_client_that_reads_nothing_is_cut_off(limits: str) -> None:
+    manifest = NARROW.replace("heartbeat: 200ms", f"heartbeat: 200ms, limits: {{{limits}}}")
+
+    with running_appliance(manifest, {"script.yaml": SCRIPT}) as running:
+        with stalled_stream(running.url):
+            wait_until(lambda: busy(running.url)[0] == 1)
+            wait_until(lambda: busy(running.url) == (0, 0, 0), 10.0, "the stalled one is cut")
+        with stream_chat(running.url, "forever", max_tokens=1) as response:
+            assert response.status_code == 200
+
+
+def test_second_signal_ends_a_drain_that_a_stalled_client_holds() -> None:
+    with (
+        running_appliance(NARROW, {"script.yaml": SCRIPT}) as running,
+        stalled_stream(running.url),
+    ):
+        wait_until(lambda: busy(running.url)[0] == 1)
+        for _ in range(2):
+            running.process.send_signal(signal.SIGINT)
+            wait_until(lambda: http_status(f"{running.url}/health/ready") != 200)
+
+        assert running.process.wait(8) == 0
 
 
 def test_deadline_ends_a_request() -> None:

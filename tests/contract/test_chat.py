@@ -1,5 +1,6 @@
 """Chat Completions as the official SDK sees them."""
 
+import httpx
 import pytest
 from openai import APIError, APIStatusError, BadRequestError, NotFoundError, OpenAI
 
@@ -175,7 +176,7 @@ def test_models_are_listed_with_their_aliases(client: OpenAI) -> None:
         client.models.retrieve("none")
 
 
-def test_model_that_cannot_load_is_503_with_its_reason(appliance: RunningAppliance) -> None:
+def test_model_that_cannot_load_is_503_and_status_tells_why(appliance: RunningAppliance) -> None:
     body = chat_body("x") | {"model": "broken"}
 
     for stream in (False, True):
@@ -183,5 +184,10 @@ def test_model_that_cannot_load_is_503_with_its_reason(appliance: RunningApplian
 
         assert response.status_code == 503
         assert response.json()["error"]["code"] == "model_not_ready"
-        assert "absent.yaml" in response.json()["error"]["message"]
+        assert "absent.yaml" not in response.json()["error"]["message"]
         assert int(response.headers["retry-after"]) >= 1
+
+    health = httpx.get(f"{appliance.url}/health").json()["models"][1]
+    assert health["phase"] == "failed" and "absent.yaml" in health["reason"]
+    failures = [line for line in appliance.logs() if line["event"] == "model_load_failed"]
+    assert len(failures) == 1, "one load attempt, however many ask"

@@ -20,6 +20,8 @@ import pytest
 from tests.appliance_server import RunningAppliance, http_status, running_appliance, wait_until
 from tests.contract.http import chat_body, metric, post_chat, read_events, stream_chat
 
+pytestmark = pytest.mark.slow
+
 MANIFEST = """\
 version: 1
 server: {drain: 20s}

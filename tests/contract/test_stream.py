@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -11,6 +12,10 @@ import pytest
 
 from tests.appliance_server import RunningAppliance, wait_until
 from tests.contract.http import PATH, chat_body, metric, post_chat, read_events, stream_chat
+
+
+def log_lines(appliance: RunningAppliance, request_id: str) -> list[dict[str, Any]]:
+    return [line for line in appliance.logs() if line.get("request_id") == request_id]
 
 
 def test_headers_come_before_the_first_text(appliance: RunningAppliance) -> None:
@@ -68,7 +73,8 @@ def test_each_request_leaves_one_line_without_its_text(appliance: RunningApplian
     response = post_chat(appliance.url, chat_body("capital xyzzy"), x_request_id="line-1")
 
     request_id = response.headers["request-id"]
-    lines = [line for line in appliance.logs() if line.get("request_id") == request_id]
+    wait_until(lambda: log_lines(appliance, request_id))
+    lines = log_lines(appliance, request_id)
     assert [line["event"] for line in lines] == ["request_finished"]
     assert lines[0]["client_request_id"] == "line-1"
     assert (lines[0]["prompt_tokens"], lines[0]["completion_tokens"]) == (2, 4)
@@ -103,6 +109,28 @@ def test_metrics_count_what_was_done(appliance: RunningAppliance) -> None:
 
     after = [metric(appliance.url, f"vllm_mlx_{name}", model="chat") for name in names]
     assert [new - old for new, old in zip(after, before, strict=True)] == [3, 4, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [({"model": "none"}, 404), ({"max_tokens": 5000}, 400), ({"stop": 5}, 400)],
+)
+def test_refused_request_is_counted_and_logged_once(
+    appliance: RunningAppliance, fields: dict[str, object], status: int
+) -> None:
+    def total() -> float:
+        return sum(
+            metric(appliance.url, "vllm_mlx_requests_total", model=model, result="rejected")
+            for model in ("chat", "none")
+        )
+
+    before = total()
+    response = post_chat(appliance.url, chat_body("x") | fields)
+
+    assert response.status_code == status
+    wait_until(lambda: total() == before + 1)
+    request_id = response.headers["request-id"]
+    assert len(log_lines(appliance, request_id)) == 1
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,13 @@ def unserved_fields(body: ChatBody) -> tuple[str, ...]:
         for name, neutral in NEUTRAL.items()
         if (value := getattr(body, name)) is not UNSET
         and value is not None
-        and value not in neutral
+        and not any(_is_same(value, each) for each in neutral)
     )
+
+
+def _is_same(value: object, neutral: object) -> bool:
+    """Compare as JSON does: 0 and 0.0 are the same, 0 and false are not."""
+    return value == neutral and isinstance(value, bool) == isinstance(neutral, bool)
 
 
 def _message(index: int, message: WireMessage) -> Message:

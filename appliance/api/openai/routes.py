@@ -1,5 +1,6 @@
 """Answer OpenAI's paths: models, chat completions, cancelling a request."""
 
+from functools import partial
 from typing import Any, cast
 
 from litestar import Request, delete, get, post
@@ -10,11 +11,11 @@ from appliance.api.auth import Caller
 from appliance.api.body import BodyReader, JsonResponse
 from appliance.api.openai.codec import ChatChunkCodec, chat_completion, to_chat_request
 from appliance.api.openai.wire import ChatBody
-from appliance.api.sse import SseResponse
+from appliance.api.sse import SseResponse, StreamTimes
 from appliance.chat.event import GenerationEvent
-from appliance.errors import InvalidRequest
+from appliance.errors import InvalidRequest, ModelNotFound
 from appliance.manifest.spec import ServerSpec
-from appliance.pipeline.generation import Generation
+from appliance.pipeline.generation import Generation, RequestIds
 from appliance.pipeline.pipeline import Pipeline
 from appliance.registry.registry import Registry
 from appliance.registry.resident import Resident
@@ -37,18 +38,20 @@ class OpenAiRoutes:
         self._registry = registry
         self._pipeline = pipeline
         self._server = server
+        self._times = StreamTimes(server.heartbeat, server.limits.write_timeout)
         self._chat_body = BodyReader(ChatBody, "chat", server.limits, metrics)
 
     def handlers(self) -> list[HTTPRouteHandler]:
         """Return the route handlers, for a Litestar app."""
-        return [
-            get("/v1/models", opt={"role": "inference"})(self._list_models),
-            get("/v1/models/{name:path}", opt={"role": "inference"})(self._get_model),
-            post(CHAT_PATH, opt={"role": "inference"}, status_code=200)(self._chat),
-            delete("/v1/requests/{request_id:str}", opt={"role": "inference"}, status_code=200)(
-                self._cancel
-            ),
+        role = {"role": "inference"}
+        handlers = [
+            get("/v1/models", opt=role)(self._list_models),
+            get("/v1/models/{name:path}", opt=role)(self._get_model),
+            delete("/v1/requests/{request_id:str}", opt=role, status_code=200)(self._cancel),
         ]
+        if self._server.endpoints.chat.enabled:
+            handlers.append(post(CHAT_PATH, opt=role, status_code=200)(self._chat))
+        return handlers
 
     async def _list_models(self, request: AnyRequest) -> ASGIApp:
         caller = cast(Caller, request.auth)
@@ -56,27 +59,35 @@ class OpenAiRoutes:
             model_entry(resident, name)
             for resident in map(self._registry.find, self._registry.names())
             for name in (resident.spec.name, *resident.spec.aliases)
-            if caller.can_use(name)
+            if caller.can_use(name, resident.spec.name)
         ]
         return JsonResponse({"object": "list", "data": entries})
 
     async def _get_model(self, request: AnyRequest, name: str) -> ASGIApp:
         wanted = name.removeprefix("/")
-        cast(Caller, request.auth).check_model(wanted)
-        return JsonResponse(model_entry(self._registry.find(wanted), wanted))
+        return JsonResponse(model_entry(self._find(request, wanted), wanted))
+
+    def _find(self, request: AnyRequest, name: str) -> Resident:
+        """Return a model its caller may use; whether others exist is not told, not even nearly."""
+        caller = cast(Caller, request.auth)
+        try:
+            resident = self._registry.find(name)
+        except ModelNotFound as error:
+            raise (error if caller.models is None else ModelNotFound(name)) from None
+        if not caller.can_use(name, resident.spec.name):
+            raise ModelNotFound(name)
+        return resident
 
     async def _chat(self, request: AnyRequest) -> ASGIApp:
         body = await self._chat_body.read(request)
         if body.stream_options is not None and not body.stream:
             raise InvalidRequest("stream_options needs stream to be true.", param="stream_options")
-        caller = cast(Caller, request.auth)
-        caller.check_model(body.model)
-        generation = self._open(request, body, caller)
+        self._find(request, body.model)
+        generation = self._open(request, body)
+        generation.start()
         if not body.stream:
             await generation.opened()
-            events = await _fold(generation)
-            self._pipeline.note_text(generation)
-            self._close(request, generation)
+            events = await self._fold(generation)
             return JsonResponse(chat_completion(generation.id, body.model, events))
         await generation.opened(GRACE_SECONDS)
         options = body.stream_options
@@ -85,22 +96,24 @@ class OpenAiRoutes:
             body.model,
             include_usage=bool(options and options.include_usage),
         )
-        return SseResponse(generation, codec, self._pipeline, self._server.heartbeat)
+        return SseResponse(generation, codec, self._pipeline, self._times)
 
-    def _open(self, request: AnyRequest, body: ChatBody, caller: Caller) -> Generation:
+    def _open(self, request: AnyRequest, body: ChatBody) -> Generation:
         state = request.scope["state"]
-        generation = self._pipeline.open(
-            to_chat_request(body),
-            request_id=state["request_id"],
-            key_name=caller.key_name,
-            client_id=state["client_request_id"],
+        ids = RequestIds(
+            own=state["request_id"],
+            client=state["client_request_id"],
+            key_name=cast(Caller, request.auth).key_name,
         )
-        state["on_close"] = lambda: self._close(request, generation)
+        generation = self._pipeline.open(to_chat_request(body), ids)
+        state["on_close"] = partial(self._pipeline.close, generation)
         return generation
 
-    def _close(self, request: AnyRequest, generation: Generation) -> None:
-        state = request.scope["state"]
-        self._pipeline.close(generation, state["client_request_id"])
+    async def _fold(self, generation: Generation) -> list[GenerationEvent]:
+        events: list[GenerationEvent] = []
+        while generation.finish_reason is None:
+            events += await self._pipeline.next_events(generation)
+        return events
 
     async def _cancel(self, request: AnyRequest, request_id: str) -> ASGIApp:
         caller = cast(Caller, request.auth)
@@ -129,10 +142,3 @@ def model_entry(resident: Resident, name: str) -> dict[str, Any]:
         "max_model_len": context,
         "capabilities": ["chat"],
     }
-
-
-async def _fold(generation: Generation) -> list[GenerationEvent]:
-    events: list[GenerationEvent] = []
-    while generation.finish_reason is None:
-        events += await generation.next_events()
-    return events
