@@ -25,7 +25,8 @@ def module_environment(environ: Mapping[str, str] | None = None) -> dict[str, st
     """
     environment = dict(os.environ if environ is None else environ)
     # The folder of all installed packages stays out: there it would come before Python's own.
-    if str(_ROOT) not in (*site.getsitepackages(), site.getusersitepackages()):
+    installed = (*site.getsitepackages(), site.getusersitepackages())
+    if _ROOT not in (Path(folder).resolve() for folder in installed):
         rest = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = f"{_ROOT}{os.pathsep}{rest}" if rest else str(_ROOT)
     return environment

@@ -22,6 +22,8 @@ _HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 
+_LAST_EVENT_SECONDS = 1.0
+
 log = structlog.get_logger()
 
 
@@ -32,10 +34,14 @@ class StreamTimes:
     heartbeat: float
     write: float
 
+    def patience(self, *, has_failed: bool) -> float:
+        """Return how long one write may take."""
+        return min(self.write, _LAST_EVENT_SECONDS) if has_failed else self.write
+
     def next_look(self, quiet: float, *, is_writing: bool) -> float:
         """Return when to look at the clock again, after `quiet` seconds without a byte."""
         if is_writing:
-            return min(self.write, 1.0)
+            return min(self.heartbeat, self.write, _LAST_EVENT_SECONDS)
         return self.heartbeat - quiet if quiet < self.heartbeat else self.heartbeat
 
 
@@ -57,8 +63,8 @@ class EventCodec(Protocol):
 class SseResponse:
     """A raw ASGI response that streams one generation. Closing the generation is the edge's.
 
-    A client that takes nothing for `write_seconds`, or that is in the way of a generation which
-    has ended with an error, is cut off.
+    A client that takes nothing for `times.write` seconds is cut off; once its generation has
+    ended with an error it has one second for that last event.
     """
 
     def __init__(
@@ -77,7 +83,7 @@ class SseResponse:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the whole answer; errors after the first byte become the stream's last event."""
         self._task = asyncio.current_task()
-        self._set_clock(self._times.heartbeat)
+        self._set_clock(self._times.next_look(0.0, is_writing=True))
         try:
             start = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
             await send(cast(Any, start))
@@ -98,6 +104,7 @@ class SseResponse:
         except ApplianceError as error:
             await self._write(send, self._codec.error(error), is_last=True)
         except Exception as error:
+            self._generation.error = error
             log.exception("request_crashed", request_id=self._generation.id)
             await self._write(send, self._codec.error(error), is_last=True)
         else:
@@ -119,7 +126,7 @@ class SseResponse:
                 await self._write(send, codec.heartbeat)
 
     async def _write(self, send: Send, data: bytes, *, is_last: bool = False) -> None:
-        self._is_writing = True
+        self._is_writing, self._sent_at = True, self._loop.time()
         await send({"type": "http.response.body", "body": data, "more_body": not is_last})
         self._is_writing = False
         self._sent_at = self._loop.time()
@@ -134,8 +141,8 @@ class SseResponse:
         """Look at the clock: wake the sender for a heartbeat, or cut off a client that is stuck."""
         quiet = self._seconds_quiet()
         if self._is_writing:
-            is_in_the_way = self._generation.error is not None
-            if (quiet >= self._times.write or is_in_the_way) and self._task is not None:
+            patience = self._times.patience(has_failed=self._generation.error is not None)
+            if quiet >= patience and self._task is not None:
                 self._is_cut = True
                 self._task.cancel()
                 return

@@ -78,7 +78,7 @@ class Tokenizer:
     def lower_bounds(self, text: str) -> Iterator[int]:
         """Yield ever better lower bounds of how many ids `text` has, with bounded work for each.
 
-        The first reads only the length of `text`; takes no text for what the tokenizer drops.
+        The first reads only the length of `text`. Assumes that the tokenizer drops no text.
         """
         yield -(-len(text) // self._longest)
         count = 0

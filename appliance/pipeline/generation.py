@@ -86,7 +86,7 @@ class Generation:
         self.stage = Stage.MODEL
         self.usage = Usage()
         self.finish_reason: str | None = None
-        self.error: ApplianceError | None = None
+        self.error: Exception | None = None
         self.model_name: str | None = None
         self._pipe = pipe
         self._cutter = StopCutter(request.stop)
@@ -125,8 +125,8 @@ class Generation:
             raise self.error
         try:
             self._opening.result()
-        except ApplianceError as error:
-            self.error = error
+        except Exception as error:
+            self.error = error  # whatever it is: the record tells a crash from a cancel
             raise
         return True
 

@@ -80,8 +80,8 @@ class Pipeline:
             generation.abort(error)
 
     def note_refused(self, request_id: str, client_id: str | None, status: int) -> None:
-        """Record a request that was refused before it could be opened."""
-        result = "rejected" if status < 500 else "error"
+        """Record a request that was refused before it could be opened; 503 is a shutdown's."""
+        result = "rejected" if status < 500 else "shutdown" if status == 503 else "error"
         self._metrics.requests_total.labels(NO_MODEL, "chat", result).inc()
         log.info(
             "request_refused", request_id=request_id, client_request_id=client_id, status=status

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from appliance.errors import SourceError
+
 _CHUNK_BYTES = 2**24
 
 
@@ -37,14 +39,14 @@ class DigestMemo:
     async def digest(self, file: Path, report: Callable[[int, int], None]) -> str:
         """Return the sha256 of `file`, reading it if need be; `report` gets bytes done and in all.
 
-        Raises OSError, also when the file changes while it is read.
+        Raises OSError, or SourceError when the file changes while it is read.
         """
         if (known := self.recall(file)) is not None:
             return known
         before = identify(file)
         sha256 = await _read(file, lambda done: report(done, before[0]))
         if identify(file) != before:
-            raise OSError(f"'{file.name}' changed while it was read")
+            raise SourceError(str(file), "changed while it was read", retryable=True)
         self._save(self._load() | {str(file): _Fact(before, sha256)})
         return sha256
 

@@ -33,6 +33,18 @@ from appliance.registry.lock import exclusive_lock
 _FETCH = "appliance.registry.fetch"
 _CONVERT = "appliance.engine.convert"
 _GGUF = ".gguf"
+# What waiting does not mend: the path itself is wrong. All else, a full disk say, may pass.
+_LASTING = (
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.EINVAL,
+)
+
 # Part of every converted entry's name: raise it when the same file would convert differently.
 _CONVERSION = 1
 _LABEL_CHARACTERS = 80
@@ -252,8 +264,7 @@ def _os_errors(source: Source) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise SourceError(str(source), str(error), retryable=is_full) from error
+        raise SourceError(str(source), str(error), retryable=error.errno not in _LASTING) from error
 
 
 async def _fetch(source: WheelSource | HfSource, work: Path, job: Job) -> Path:

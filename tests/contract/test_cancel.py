@@ -177,6 +177,21 @@ def test_client_that_reads_nothing_is_cut_off(limits: str) -> None:
             assert response.status_code == 200
 
 
+def test_slow_reader_still_gets_the_error_event() -> None:
+    manifest = NARROW.replace("heartbeat: 200ms", "limits: {request_timeout: 1s}")
+
+    with (
+        running_appliance(manifest, {"script.yaml": SCRIPT}) as running,
+        stalled_stream(running.url) as connection,
+    ):
+        got = b""
+        while chunk := connection.recv(16384):
+            got = (got + chunk)[-4096:]
+
+    assert got.endswith(b"\r\n0\r\n\r\n"), "the stream was torn"
+    assert b'data: {"error":' in got
+
+
 def test_second_signal_ends_a_drain_that_a_stalled_client_holds() -> None:
     with (
         running_appliance(NARROW, {"script.yaml": SCRIPT}) as running,

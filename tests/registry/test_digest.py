@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.errors import SourceError
 from appliance.registry.digest import DigestMemo
 
 BODY = b"weights" * 1000
@@ -72,7 +73,8 @@ def test_digest_refuses_a_file_that_changes_under_its_reader(memory: Path, file:
     def change(done: int, total: int) -> None:
         file.write_bytes(BODY + b"more")
 
-    with pytest.raises(OSError, match="changed while it was read"):
+    with pytest.raises(SourceError, match="changed while it was read") as refusal:
         asyncio.run(DigestMemo(memory).digest(file, change))
 
+    assert refusal.value.retryable
     assert DigestMemo(memory).recall(file) is None

@@ -227,7 +227,6 @@ def test_materialise_survives_a_killed_child(tmp_path: Path, stalling_hub: FakeH
 
     assert half is None
     assert (found / "model.safetensors").stat().st_size > 25_000_000
-    assert stalling_hub.downloads("config.json") == 1
 
 
 def test_materialise_keeps_the_whole_files_of_a_killed_child(tmp_path: Path) -> None:
