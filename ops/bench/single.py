@@ -1,9 +1,11 @@
 """Measure one stream: decode rate over HTTP against plain mlx_lm generation of the same model.
 
-usage: python ops/bench/single.py [--tokens 64] [--rounds 9] [--state-dir DIR]
+usage: python ops/bench/single.py [--tokens 32] [--rounds 5] [--launches 4] [--state-dir DIR]
 
 Both decode the same greedy tokens of the built-in model, in turn, in one run on this machine; the
-rate counts the tokens after the first one over the time after the first one. Medians are printed.
+rate counts the tokens after the first one over the time after the first one. A process keeps the
+memory it happened to get, which alone moves its rate by some 5 %, so both start anew in every
+launch. Medians of all rounds are printed, and the median of the ratios round by round.
 """
 
 import argparse
@@ -28,38 +30,54 @@ QUESTION = "Write a long story about a lighthouse keeper and the sea."
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--launches", type=int, default=4)
     parser.add_argument("--state-dir", type=Path, default=default_state_dir())
+    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.launch:
+        launch(options.state_dir, options.tokens, options.rounds)
+    else:
+        summarise([run_launch() for _ in range(options.launches)])
+
+
+def run_launch() -> list[dict[str, float]]:
+    """Run one launch in a process of its own and return its rounds."""
+    command = [sys.executable, __file__, *sys.argv[1:], "--launch"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [json.loads(line) for line in out.splitlines() if line.startswith('{"http"')]
+
+
+def launch(state_dir: Path, tokens: int, rounds: int) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "appliance", "serve", "--port", str(port)]
-    process = subprocess.Popen(
-        [*command, "--state-dir", str(options.state_dir), "--log-level", "warning"]
-    )
+    process = subprocess.Popen([*command, "--state-dir", str(state_dir), "--log-level", "warning"])
     try:
         wait_until(f"{url}/health/ready", 600)
-        compare(url, options.state_dir, options.tokens, options.rounds)
+        plain = PlainModel(next((state_dir / "models").glob("*/model.safetensors")).parent)
+        for number in range(rounds + 1):
+            got = {"http": 0.0, "plain": 0.0}
+            # Every other round the other way round: a machine that slows down favours neither.
+            for name in ("http", "plain") if number % 2 else ("plain", "http"):
+                got[name] = stream_rate(url, tokens) if name == "http" else plain.rate(tokens)
+            if number:  # the first round warms up
+                sys.stdout.write(json.dumps(got) + "\n")
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
 
 
-def compare(url: str, state_dir: Path, tokens: int, rounds: int) -> None:
-    plain = PlainModel(next((state_dir / "models").glob("*/model.safetensors")).parent)
-    rates: dict[str, list[float]] = {"http": [], "plain": []}
-    for number in range(rounds + 1):
-        # Every other round the other way round: a machine that slows down favours neither.
-        for name in ("http", "plain") if number % 2 else ("plain", "http"):
-            rate = stream_rate(url, tokens) if name == "http" else plain.rate(tokens)
-            if number:  # the first round warms up
-                rates[name].append(rate)
-    medians = {name: statistics.median(values) for name, values in rates.items()}
+def summarise(launches: list[list[dict[str, float]]]) -> None:
+    for rounds in launches:
+        ratio = statistics.median(each["http"] / each["plain"] for each in rounds)
+        sys.stdout.write(f"launch: http / plain {ratio:.3f}\n")
+    every = [each for rounds in launches for each in rounds]
+    medians = {name: statistics.median(each[name] for each in every) for name in ("http", "plain")}
     for name, rate in medians.items():
         sys.stdout.write(f"{name:6} {rate:8.2f} tokens/s\n")
-    pairs = zip(rates["http"], rates["plain"], strict=True)
-    paired = statistics.median(http / plain for http, plain in pairs)
+    paired = statistics.median(each["http"] / each["plain"] for each in every)
     ratio = medians["http"] / medians["plain"]
     sys.stdout.write(f"http / plain: {ratio:.3f} by medians, {paired:.3f} by pairs\n")
 
