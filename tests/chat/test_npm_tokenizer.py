@@ -38,16 +38,6 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return target / "package" / "models"
 
 
-@pytest.fixture(scope="module")
-def tokenizer(folder: Path) -> Tokenizer:
-    return Tokenizer.load(folder)
-
-
-@pytest.fixture(scope="module")
-def theirs(folder: Path) -> transformers.PreTrainedTokenizerBase:
-    return transformers.AutoTokenizer.from_pretrained(folder)
-
-
 def test_ids_and_texts_are_those_of_transformers(
     tokenizer: Tokenizer, theirs: transformers.PreTrainedTokenizerBase
 ) -> None:

@@ -19,16 +19,6 @@ def folder() -> Path:
     return smollm2_directory()
 
 
-@pytest.fixture(scope="module")
-def tokenizer(folder: Path) -> Tokenizer:
-    return Tokenizer.load(folder)
-
-
-@pytest.fixture(scope="module")
-def theirs(folder: Path) -> transformers.PreTrainedTokenizerBase:
-    return transformers.AutoTokenizer.from_pretrained(folder)
-
-
 def test_prompt_ids_are_those_of_transformers(
     folder: Path, tokenizer: Tokenizer, theirs: transformers.PreTrainedTokenizerBase
 ) -> None:

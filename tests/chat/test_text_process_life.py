@@ -4,11 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.appliance_server import wait_until
 from tests.chat.test_text_process import SPITEFUL, is_gone
 from tests.chat.tiny import write_model
 
@@ -47,10 +47,7 @@ def test_process_ends_with_its_gateway_even_while_a_template_loops(
 
         os.kill(gateway.pid, signal.SIGKILL)
 
-        deadline = time.monotonic() + 10
-        while not is_gone(pid) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert is_gone(pid)
+        wait_until(lambda: is_gone(pid), 10, "the text process is gone")
 
 
 def test_client_loads_nothing_that_belongs_into_the_process() -> None:
