@@ -22,6 +22,7 @@ ApplianceError
 |  |- ModelNotReady           the model is loading, failed, or being replaced
 |  |- Draining                the appliance is shutting down
 |  |- DeadlineExceeded        the answer took longer than allowed
+|  |- OutOfMemoryBudget       the request alone needs more memory than its model may use
 |- EngineError                we are wrong; logged once
    |- LoadFailed              a model could not be loaded
    |- StepFailed              one request's generation failed
@@ -229,6 +230,19 @@ class DeadlineExceeded(Unavailable):
     def __init__(self, seconds: float) -> None:
         super().__init__(f"The request took longer than {seconds:g} s.")
         self.seconds = seconds
+
+
+class OutOfMemoryBudget(Unavailable):
+    """The request, even alone, needs more memory than its model's share; both in bytes."""
+
+    def __init__(self, *, needed_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"The request needs {needed_bytes} bytes of memory; its model may use {limit_bytes}. "
+            "A shorter prompt or a lower max_tokens may fit.",
+            retry_after_seconds=60.0,
+        )
+        self.needed_bytes = needed_bytes
+        self.limit_bytes = limit_bytes
 
 
 class EngineError(ApplianceError):

@@ -42,6 +42,7 @@ ERROR_TABLE: dict[type[ApplianceError], ErrorRow] = {
     errors.ModelNotReady: ErrorRow(503, _SERVER, "model_not_ready", "overloaded_error"),
     errors.Draining: ErrorRow(503, _SERVER, "shutting_down", "overloaded_error"),
     errors.DeadlineExceeded: ErrorRow(504, _SERVER, "deadline_exceeded", "api_error"),
+    errors.OutOfMemoryBudget: ErrorRow(507, _SERVER, "out_of_memory_budget", "overloaded_error"),
     errors.LoadFailed: ErrorRow(500, _SERVER, "load_failed", "api_error"),
     errors.StepFailed: ErrorRow(500, _SERVER, "generation_failed", "api_error"),
     errors.WorkerDied: ErrorRow(500, _SERVER, "worker_died", "api_error"),

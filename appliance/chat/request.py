@@ -32,17 +32,32 @@ class Sampling(msgspec.Struct, frozen=True):
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
+    repetition_penalty: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[int, float] = {}
     seed: int | None = None
 
 
 class SamplingParams(msgspec.Struct, frozen=True):
-    """What the engine samples with. temperature 0 = greedy; top_k 0, top_p 1, min_p 0 = off."""
+    """What the engine samples with; the defaults change nothing.
+
+    temperature 0 = greedy. `repetition_penalty` (1 = off) divides positive and multiplies negative
+    logits of tokens seen in prompt or answer; `frequency_penalty` and `presence_penalty` (0 = off)
+    are subtracted for each time, and once, that a token was answered. `logit_bias` is added by
+    token id. All of these come before the temperature; then top_p (1 = off), min_p (0 = off) and
+    top_k (0 = off) drop tokens.
+    """
 
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
     seed: int | None = None
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logit_bias: dict[int, float] = {}
 
 
 class ChatRequest(msgspec.Struct, frozen=True):

@@ -9,13 +9,15 @@ import structlog
 
 from appliance.channel import Channel, spawn_child
 from appliance.engine import wire
-from appliance.engine.interface import EngineEvents, EngineRequest, EngineStream
+from appliance.engine.interface import EngineEvents, EngineStream
 from appliance.errors import (
     ApplianceError,
     ContextTooLong,
+    DeadlineExceeded,
     EngineStopped,
     InvalidRequest,
     LoadFailed,
+    OutOfMemoryBudget,
     RequestCancelled,
     StepFailed,
     WorkerDied,
@@ -69,23 +71,14 @@ class WorkerEngine:
             await asyncio.shield(self.close())
             raise
 
-    def submit(self, request: EngineRequest) -> EngineStream:
+    def submit(self, submit: wire.Submit) -> EngineStream:
         """Hand over a request; see Engine."""
         stream = EngineStream()
         if self._gone.is_set():
             stream.fail(self._failure or EngineStopped(f"Model '{self.model}' is not running."))
             return stream
-        self._streams[request.id] = stream
-        self._channel.send(
-            wire.Submit(
-                model=self.model,
-                id=request.id,
-                prompt=request.prompt,
-                max_tokens=request.max_tokens,
-                sampling=request.sampling,
-                ignore_eos=request.ignore_eos,
-            )
-        )
+        self._streams[submit.id] = stream
+        self._channel.send(submit)
         return stream
 
     def cancel(self, request_id: str) -> None:
@@ -184,6 +177,12 @@ def _request_error(error: wire.WireError) -> ApplianceError:
         return ContextTooLong(
             limit_tokens=error.limit_tokens, prompt_tokens=error.prompt_tokens or 0
         )
+    if error.kind == "out_of_memory" and error.limit_bytes is not None:
+        return OutOfMemoryBudget(
+            needed_bytes=error.needed_bytes or 0, limit_bytes=error.limit_bytes
+        )
+    if error.kind == "deadline":
+        return DeadlineExceeded(error.limit_seconds or 0.0)
     if error.kind == "invalid_request":
         return InvalidRequest(error.message, param=error.param)
     if error.kind == "stopped":

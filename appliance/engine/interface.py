@@ -2,25 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-from appliance.chat.request import SamplingParams
-from appliance.engine.wire import Accepted, Progress, Row, ScriptPrompt, Step, TokenPrompt
+from appliance.engine.wire import Accepted, Progress, Row, Step, Submit
 from appliance.errors import ApplianceError, StepFailed
 
 MAX_UNREAD_CHARACTERS = 4 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRequest:
-    """One request as an engine takes it; `id` is the appliance's own and unique."""
-
-    id: str
-    prompt: TokenPrompt | ScriptPrompt
-    max_tokens: int
-    sampling: SamplingParams = field(default_factory=SamplingParams)
-    ignore_eos: bool = False
 
 
 class EngineStream:
@@ -109,7 +97,7 @@ class Engine(Protocol):
     def pid(self) -> int | None:
         """The process the model lives in; None for this one."""
 
-    def submit(self, request: EngineRequest) -> EngineStream:
+    def submit(self, submit: Submit) -> EngineStream:
         """Hand over a request; its acceptance, rows and errors come through the stream."""
 
     def cancel(self, request_id: str) -> None:

@@ -10,11 +10,19 @@ import msgspec
 
 from appliance.chat.request import SamplingParams
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
-EngineKind = Literal["batched", "scripted"]
+EngineKind = Literal["batched", "simple", "scripted"]
 EndReason = Literal["stop", "length", "cancelled", "error"]
-ErrorKind = Literal["invalid_request", "context_too_long", "load_failed", "step_failed", "stopped"]
+ErrorKind = Literal[
+    "invalid_request",
+    "context_too_long",
+    "out_of_memory",
+    "deadline",
+    "load_failed",
+    "step_failed",
+    "stopped",
+]
 LoadPhase = Literal["starting", "weights", "warming"]
 
 
@@ -27,6 +35,9 @@ class WireError(msgspec.Struct, frozen=True):
     param: str | None = None
     limit_tokens: int | None = None
     prompt_tokens: int | None = None
+    needed_bytes: int | None = None
+    limit_bytes: int | None = None
+    limit_seconds: float | None = None
 
 
 class MemoryLimits(msgspec.Struct, frozen=True):
@@ -78,7 +89,14 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
 
 
 class Submit(msgspec.Struct, frozen=True, tag="submit"):
-    """Start one request; answered by Accepted or Refused, then rows in Step frames."""
+    """Start one request; answered by Accepted or Refused, then rows in Step frames.
+
+    `stop_token_ids` end the answer beside the model's own end tokens, which `ignore_eos` takes
+    away; before `min_tokens` none of either can be sampled. `logprobs` None = none, else how many
+    of the likeliest tokens come with each (at most 20). Requests of one `key` wait for each other,
+    those of different keys share by `weight`; a higher `priority` goes first. After
+    `timeout_seconds` from its receipt the request ends with a `deadline` error.
+    """
 
     model: str
     id: str
@@ -86,6 +104,13 @@ class Submit(msgspec.Struct, frozen=True, tag="submit"):
     max_tokens: int
     sampling: SamplingParams = SamplingParams()
     ignore_eos: bool = False
+    min_tokens: int = 0
+    stop_token_ids: tuple[int, ...] = ()
+    logprobs: int | None = None
+    key: str = ""
+    weight: float = 1.0
+    priority: int = 0
+    timeout_seconds: float | None = None
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
@@ -166,10 +191,24 @@ class End(msgspec.Struct, frozen=True, array_like=True):
     error: WireError | None = None
 
 
+class TokenLogprob(msgspec.Struct, array_like=True):
+    """A token's natural log-probability before penalties, bias and temperature.
+
+    `token` is what it stands for, bytes of an unfinished character included; the reader thread
+    fills it in. `top` are the likeliest tokens in falling order, without tops of their own.
+    """
+
+    id: int
+    logprob: float
+    token: bytes = b""
+    top: "list[TokenLogprob]" = []
+
+
 class Row(msgspec.Struct, array_like=True):
     """What one request got in this step (or in the steps merged since the last frame).
 
     `tokens` counts what `text` and `ids` hold; text of an unfinished character comes later.
+    `logprobs` has an entry for each id, if they were asked for.
     """
 
     id: str
@@ -177,11 +216,15 @@ class Row(msgspec.Struct, array_like=True):
     tokens: int
     ids: list[int] = []
     end: End | None = None
+    logprobs: list[TokenLogprob] = []
 
 
 class Step(msgspec.Struct, frozen=True, tag="step"):
     """One engine step: seconds by phase (`prefill`, `decode`), sequences in the batch and waiting
-    for it after the step, bytes in use, and a row for each request that got something."""
+    for it after the step, bytes in use, and a row for each request that got something.
+
+    `started` are the requests whose wait ended; one that was preempted starts again later.
+    `preempted` counts those sent back to wait."""
 
     model: str
     number: int
@@ -190,6 +233,8 @@ class Step(msgspec.Struct, frozen=True, tag="step"):
     waiting: int
     memory_bytes: int
     rows: list[Row]
+    started: list[str] = []
+    preempted: int = 0
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):

@@ -11,8 +11,8 @@ from appliance.chat.client import TextProcess
 from appliance.chat.event import Finished, GenerationEvent, TextDelta, Usage
 from appliance.chat.request import ChatRequest, Sampling
 from appliance.chat.sampling import resolve_sampling
-from appliance.engine.interface import EngineRequest, EngineStream
-from appliance.engine.wire import Row, ScriptPrompt, TokenPrompt
+from appliance.engine.interface import EngineStream
+from appliance.engine.wire import Row, ScriptPrompt, Submit, TokenPrompt
 from appliance.errors import (
     ApplianceError,
     ContextTooLong,
@@ -204,7 +204,8 @@ class Generation:
         self.stage = Stage.TEXT
         prompt = await self._prompt(lease, loaded.context_tokens)
         loaded = await lease.ready()  # the worker may have been replaced meanwhile
-        engine_request = EngineRequest(
+        submit = Submit(
+            model=lease.resident.spec.name,
             id=self.id,
             prompt=prompt,
             max_tokens=self._max_tokens(prompt, loaded.context_tokens),
@@ -217,7 +218,7 @@ class Generation:
         )
         self.stage = Stage.QUEUE
         self._loaded = loaded
-        self._stream = loaded.engine.submit(engine_request)
+        self._stream = loaded.engine.submit(submit)
         accepted = await self._stream.accepted()
         self.stage = Stage.PREFILL
         self.times.accepted = time.monotonic()

@@ -7,8 +7,8 @@ import pytest
 
 from appliance.engine.client import WorkerEngine
 from appliance.engine.inprocess import InProcessWorker
-from appliance.engine.interface import EngineEvents, EngineRequest, EngineStream
-from appliance.engine.wire import EngineSettings, Load, ScriptPrompt
+from appliance.engine.interface import EngineEvents, EngineStream
+from appliance.engine.wire import EngineSettings, Load, ScriptPrompt, Submit
 from appliance.errors import EngineStopped, InvalidRequest
 
 _SCRIPT = """
@@ -17,8 +17,8 @@ _SCRIPT = """
 """
 
 
-def _request(name: str, text: str, max_tokens: int = 100_000) -> EngineRequest:
-    return EngineRequest(name, ScriptPrompt(text, len(text.split())), max_tokens)
+def _request(name: str, text: str, max_tokens: int = 100_000) -> Submit:
+    return Submit("m", name, ScriptPrompt(text, len(text.split())), max_tokens)
 
 
 async def _read(stream: EngineStream) -> str:
