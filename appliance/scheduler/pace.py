@@ -1,0 +1,97 @@
+"""Decide how many prompt tokens are read beside a decode step, from how long both have taken.
+
+Two things share one device by turns: while prompts are read, every running stream waits `gap` of
+its usual steps for a token, and a prompt takes gap / (gap - 1) of its time alone. Pure: seconds
+are passed in.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from statistics import median
+
+_GAP = 2.3
+_ALONE_SECONDS = 0.5
+_LEAST_TOKENS = 32
+_MOST_GROWTH = 2.0
+_RECENT = 0.5
+_SAMPLES = 9
+_OFFSET_TOKENS = 1024
+_MOST_GUESSES = 4
+
+
+@dataclass(slots=True)
+class Pace:
+    """The speeds of one model on this machine. Engine thread only.
+
+    `most_tokens` bounds a chunk; `overhead` is what a chunk costs whatever its size, `per_token`
+    what each token adds, in seconds: first measured at load, then corrected by what chunks took.
+    """
+
+    most_tokens: int
+    overhead: float
+    per_token: float
+    _decode: dict[int, deque[float]] = field(default_factory=dict)
+    _factors: dict[int, tuple[int, float]] = field(default_factory=dict)
+    _num_guesses: int = 0
+
+    def chunk_tokens(self, rows: int, offset: int) -> int:
+        """Return how many prompt tokens to read now, beside a decode step of `rows` rows.
+
+        0 rows = nobody waits. `offset` is where in its prompt the chunk begins. 0 tokens means:
+        take a step without, to learn how long one takes.
+        """
+        if rows and self._must_learn(rows):
+            return 0
+        seconds = self._budget(rows)
+        room = seconds / self._factor(offset) - self.overhead
+        # Where the overhead alone fills the budget, small chunks would only add more of it.
+        tokens = room if room > self.overhead else self.overhead
+        wanted = int(tokens / self.per_token)
+        # Few sizes, at most a 32nd less than could be.
+        quantum = 1 << max(0, wanted.bit_length() - 6)
+        wanted = max(wanted // quantum * quantum, _LEAST_TOKENS)
+        return min(wanted, self.most_tokens)
+
+    def note_decode(self, rows: int, seconds: float) -> None:
+        """Note how long a step of `rows` rows took without a chunk."""
+        self._decode.setdefault(_bucket(rows), deque(maxlen=_SAMPLES)).append(seconds)
+
+    def note_chunk(self, tokens: int, offset: int, seconds: float) -> None:
+        """Note how long a chunk took by itself."""
+        expected = self.overhead + tokens * self.per_token
+        factor = self._factor(offset)
+        seen = min(max(seconds / expected, factor / _MOST_GROWTH), factor * _MOST_GROWTH)
+        self._factors[offset // _OFFSET_TOKENS] = (offset, factor + _RECENT * (seen - factor))
+
+    def decode_seconds(self, rows: int) -> float | None:
+        """Return how long a step of `rows` rows takes, or one of fewer; None if none was seen."""
+        known = [each for each in self._decode if each <= _bucket(rows)]
+        return median(self._decode[max(known)]) if known else None
+
+    def _budget(self, rows: int) -> float:
+        seconds = self.decode_seconds(rows) if rows else None
+        return _ALONE_SECONDS if seconds is None else seconds * (_GAP - 1)
+
+    def _must_learn(self, rows: int) -> bool:
+        """Say, every so often, that no step of so many rows was seen yet."""
+        if _bucket(rows) in self._decode:
+            return False
+        self._num_guesses += 1
+        return self._num_guesses % _MOST_GUESSES == 1
+
+    def _factor(self, offset: int) -> float:
+        """Return the correction at this offset, in a line between those last seen around it."""
+        seen = sorted(self._factors.values())
+        before = [each for each in seen if each[0] <= offset][-1:]
+        after = [each for each in seen if each[0] > offset][:1]
+        match before + after:
+            case [(low, first), (high, last)]:
+                return first + (last - first) * (offset - low) / (high - low)
+            case [(_, only)]:
+                return only
+            case _:
+                return 1.0
+
+
+def _bucket(rows: int) -> int:
+    return rows.bit_length()

@@ -1,0 +1,102 @@
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appliance.scheduler.pace import Pace
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What steps and chunks take on an imagined machine, in seconds."""
+
+    overhead: float
+    per_token: float
+    per_offset: float
+    step: float
+
+    def chunk(self, tokens: int, offset: int) -> float:
+        return self.overhead + tokens * (self.per_token + offset * self.per_offset)
+
+
+def _read_beside(machine: Machine, pace: Pace, length: int) -> tuple[list[float], float]:
+    """Read a prompt beside 8 running rows; return the steps' seconds and their sum."""
+    gaps = []
+    offset = 0
+    while offset < length:
+        tokens = min(pace.chunk_tokens(8, offset), length - offset)
+        seconds = machine.chunk(tokens, offset) if tokens else 0.0
+        gaps.append(machine.step + seconds)
+        if tokens:
+            pace.note_chunk(tokens, offset, seconds)
+        else:
+            pace.note_decode(8, machine.step)
+        offset += tokens
+    return gaps, sum(gaps)
+
+
+def test_pace_reads_nothing_before_it_knows_a_step() -> None:
+    pace = Pace(512, 0.01, 0.001)
+
+    assert pace.chunk_tokens(8, 0) == 0
+    assert 0 < pace.chunk_tokens(8, 0) <= 512
+
+
+def test_pace_alone_reads_for_half_a_second() -> None:
+    assert Pace(4096, 0.0, 0.001).chunk_tokens(0, 0) == 496
+    assert Pace(256, 0.0, 0.001).chunk_tokens(0, 0) == 256
+
+
+def test_pace_learns_again_when_the_batch_grows() -> None:
+    pace = Pace(512, 0.0, 0.001)
+    pace.note_decode(1, 0.1)
+
+    sizes = [pace.chunk_tokens(64, 0) for _ in range(8)]
+
+    assert sizes.count(0) == 2
+    assert {size for size in sizes if size} == {128}
+
+
+@given(
+    step=st.floats(0.01, 0.5),
+    overhead=st.floats(0.0, 0.5),
+    per_token=st.floats(1e-4, 5e-3),
+    growth=st.floats(0.0, 2.0),
+    belief=st.floats(0.8, 1.25),
+)
+def test_pace_keeps_gap_and_prefill_in_bounds(
+    step: float, overhead: float, per_token: float, growth: float, belief: float
+) -> None:
+    machine = Machine(overhead * step * 0.3, per_token, growth * per_token / 4096, step)
+    pace = Pace(4096, machine.overhead * belief, per_token * belief)
+    for _ in range(4):
+        _read_beside(machine, pace, 4096)
+
+    gaps, total = _read_beside(machine, pace, 4096)
+
+    least = machine.chunk(32, 4096) + step
+    assert max(gaps) <= max(2.5 * step, least) * 1.05
+    chunks = [gap - step for gap in gaps if gap > step]
+    if sum(chunks) > 8 * step and machine.chunk(32, 4096) < step:
+        assert total <= sum(chunks) * 1.8 + 2 * step
+
+
+@pytest.mark.parametrize("tokens", [16, 32, 100, 2048])
+def test_pace_never_exceeds_the_bound(tokens: int) -> None:
+    pace = Pace(tokens, 1e-6, 1e-6)
+    pace.note_decode(4, 1.0)
+
+    sizes = [pace.chunk_tokens(4, 0) for _ in range(50)]
+
+    assert all(0 < size <= tokens for size in sizes)
+
+
+def test_pace_distrusts_one_odd_measurement() -> None:
+    pace = Pace(4096, 0.0, 0.001)
+    pace.note_decode(4, 0.1)
+    before = pace.chunk_tokens(4, 0)
+
+    pace.note_chunk(100, 0, 100.0)
+
+    assert pace.chunk_tokens(4, 0) >= before / 2
