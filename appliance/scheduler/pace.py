@@ -52,6 +52,10 @@ class Pace:
         wanted = max(wanted // quantum * quantum, _LEAST_TOKENS)
         return min(wanted, self.most_tokens)
 
+    def chunk_seconds(self, tokens: int, offset: int) -> float:
+        """Return how long a chunk should take by itself."""
+        return (self.overhead + tokens * self.per_token) * self._factor(offset)
+
     def note_decode(self, rows: int, seconds: float) -> None:
         """Note how long a step of `rows` rows took without a chunk."""
         self._decode.setdefault(_bucket(rows), deque(maxlen=_SAMPLES)).append(seconds)

@@ -1,6 +1,5 @@
 """Decide which waiting sequence goes next: by priority, then by fair share; no key starves."""
 
-import heapq
 import math
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -24,10 +23,9 @@ class _Account:
 class WaitingQueue:
     """The sequences that wait, and what each key was served so far. For the engine thread only.
 
-    A sequence lives from `add` until exactly one of `remove`, `expire` (while it waits) or
-    `release` (after it was taken). Ids of living sequences are unique, and id, key,
-    priority, arrived and deadline stay as they are while a sequence waits; none that is added
-    arrived before one that was added earlier.
+    A sequence lives from `add` until exactly one of `remove` (while it waits) or `release` (after
+    it was taken). Ids of living sequences are unique, and id, key, priority and arrived stay as
+    they are while a sequence waits; none that is added arrived before one that was added earlier.
 
     Higher priority goes first; among equals the key with the least virtual time: tokens of its
     prompts and answers by their weight (start-time fair queueing); among equals again whoever
@@ -53,7 +51,6 @@ class WaitingQueue:
         self._lanes: dict[int, dict[str, _Lane]] = {}
         self._accounts: dict[str, _Account] = {}
         self._paid: set[str] = set()
-        self._deadlines: list[tuple[float, str]] = []
         self._num_added = 0
         self._num_taken = 0
 
@@ -92,24 +89,12 @@ class WaitingQueue:
         self._join(sequence).move_to_end(sequence.id, last=False)
 
     def remove(self, sequence_id: str) -> Sequence | None:
-        """Remove a waiting sequence that was cancelled; None if it does not wait here."""
+        """Remove a waiting sequence that has ended; None if it does not wait here."""
         sequence = self._waiting.get(sequence_id)
         if sequence is not None:
             self._part(sequence)
             self.release(sequence)
         return sequence
-
-    def expire(self, now: float) -> list[Sequence]:
-        """Remove and return the waiting sequences whose deadline is `now` or earlier."""
-        expired = []
-        while self._deadlines and self._deadlines[0][0] <= now:
-            deadline, sequence_id = heapq.heappop(self._deadlines)
-            sequence = self._waiting.get(sequence_id)
-            # It may have left, and another of the same id may wait in its place.
-            if sequence is not None and sequence.deadline == deadline:
-                self.remove(sequence_id)
-                expired.append(sequence)
-        return expired
 
     def peek(self) -> Sequence | None:
         """Return the sequence that `take` would take now; None if none waits."""
@@ -152,8 +137,6 @@ class WaitingQueue:
         self._waiting[sequence.id] = sequence
         lane = self._lanes.setdefault(sequence.priority, {}).setdefault(sequence.key, OrderedDict())
         lane[sequence.id] = sequence
-        if sequence.deadline is not None:
-            self._watch(sequence.deadline, sequence.id)
         return lane
 
     def _part(self, sequence: Sequence) -> None:
@@ -165,15 +148,6 @@ class WaitingQueue:
             del lanes[sequence.key]
         if not lanes:
             del self._lanes[sequence.priority]
-
-    def _watch(self, deadline: float, sequence_id: str) -> None:
-        # Those that left before their deadline stay in the heap until they are half of it.
-        if len(self._deadlines) < 2 * len(self._waiting):
-            heapq.heappush(self._deadlines, (deadline, sequence_id))
-            return
-        waiting = self._waiting.values()
-        self._deadlines = [(s.deadline, s.id) for s in waiting if s.deadline is not None]
-        heapq.heapify(self._deadlines)
 
     def _wake(self, key: str) -> _Account:
         account = self._accounts.setdefault(key, _Account(0.0))

@@ -62,12 +62,17 @@ def rows_for(count: int, most: int) -> int:
 
 
 def preemption_order(running: Iterable[Sequence]) -> list[Sequence]:
-    """Return whom to send back to wait, the first first: lowest priority, then latest arrived.
+    """Return whom to send back to wait, the first first.
 
-    The last is the first arrived of the highest priority (of those the one with the least id):
-    it is never preempted while another runs, so it always gets on.
+    The lowest priority first; among equals those that have produced nothing, so that no client
+    waits for more of what it has begun to read; among equals again the latest arrived. The last is
+    the first arrived of the highest priority (of those the one with the least id), whatever it has
+    produced: it is never preempted while another runs, so it always gets on.
     """
-    return sorted(running, key=lambda s: (-s.priority, s.arrived, s.id), reverse=True)
+    longest_there = sorted(running, key=lambda s: (-s.priority, s.arrived, s.id))
+    protected, others = longest_there[:1], longest_there[:0:-1]
+    others.sort(key=lambda s: (s.priority, s.num_produced > 0))
+    return others + protected
 
 
 def _round_up(value: int, step: int) -> int:

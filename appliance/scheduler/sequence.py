@@ -25,7 +25,6 @@ class Sequence:
 
     id: str
     prompt_tokens: int
-    max_tokens: int
     key: str = ""
     weight: float = 1.0
     priority: int = 0

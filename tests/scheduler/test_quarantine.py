@@ -12,7 +12,7 @@ from appliance.scheduler.sequence import Sequence
 
 
 def _group(names: str) -> list[Sequence]:
-    return [Sequence(name, 1, 1) for name in names]
+    return [Sequence(name, 1) for name in names]
 
 
 def _ids(group: Collection[Sequence]) -> str:
@@ -155,7 +155,7 @@ def test_single_culprit_among_many_is_found_in_few_trials() -> None:
 
 @given(st.sets(st.integers(0, 15), min_size=1, max_size=3), st.randoms(use_true_random=False))
 def test_quarantine_loses_nobody_when_some_leave(guilty: set[int], dice: random.Random) -> None:
-    group = [Sequence(str(number), 1, 1) for number in range(16)]
+    group = [Sequence(str(number), 1) for number in range(16)]
     quarantine, gone = Quarantine(), set[str]()
     culprits = quarantine.suspect(group)
     while trial := quarantine.next_trial():

@@ -20,7 +20,7 @@ def _queue(sequences: Iterable[Sequence]) -> WaitingQueue:
 
 
 def _sequence(name: str, key: str = "", priority: int = 0, tokens: int = 10) -> Sequence:
-    return Sequence(name, tokens, 10, key=key, priority=priority)
+    return Sequence(name, tokens, key=key, priority=priority)
 
 
 def _serve(queue: WaitingQueue, count: int) -> str:
@@ -89,9 +89,9 @@ def test_eighth_take_goes_to_the_least_served_key() -> None:
 def test_eighth_take_goes_to_the_first_arrived_of_its_key() -> None:
     queue = WaitingQueue()
     for name, priority, arrived in (("first", 0, 3.0), ("second", 1, 3.0), ("third", -1, 4.0)):
-        queue.add(Sequence(name, 10, 10, priority=priority, arrived=arrived))
+        queue.add(Sequence(name, 10, priority=priority, arrived=arrived))
     for n in range(30):
-        queue.add(Sequence(f"high{n}", 10, 10, priority=2, arrived=5.0))
+        queue.add(Sequence(f"high{n}", 10, priority=2, arrived=5.0))
 
     assert _serve(queue, 32) == "hhhhhhhf" + "hhhhhhhs" + "hhhhhhht" + "hhhhhhhh"
 
@@ -166,32 +166,12 @@ def test_idle_keys_are_forgotten_beside_a_busy_one() -> None:
     assert queue.num_keys == 0
 
 
-def test_queue_expires_what_is_due() -> None:
-    queue = _queue(Sequence(f"s{n}", 1, 1, deadline=float(n)) for n in range(5))
-    queue.add(_sequence("patient"))
-    queue.remove("s1")
-
-    expired = queue.expire(2.0)
-
-    assert [sequence.id for sequence in expired] == ["s0", "s2"]
-    assert list(queue) == ["s3", "s4", "patient"]
-
-
-def test_deadline_of_a_former_sequence_does_not_expire_its_namesake() -> None:
-    queue = _queue([Sequence("a", 1, 1, deadline=1.0), Sequence("b", 1, 1)])
-    queue.remove("a")
-
-    queue.add(Sequence("a", 1, 1, deadline=5.0))
-
-    assert queue.expire(2.0) == []
-    assert [sequence.id for sequence in queue.expire(5.0)] == ["a"]
-
-
 class _Saturation:
     """A few slots, keys that always have more to ask, and now and then one that is put back."""
 
     def __init__(self, weights: list[int], slots: int, dice: random.Random) -> None:
         self.served = Counter[int]()
+        self._wanted: dict[str, int] = {}
         self._weights, self._slots, self._dice = weights, slots, dice
         self._queue = WaitingQueue()
         self._running: list[Sequence] = []
@@ -200,7 +180,8 @@ class _Saturation:
 
     def _ask(self, key: int) -> None:
         name, sizes = str(self._dice.random()), self._dice.randint
-        self._queue.add(Sequence(name, sizes(1, 50), sizes(1, 20), str(key), self._weights[key]))
+        self._queue.add(Sequence(name, sizes(1, 50), str(key), self._weights[key]))
+        self._wanted[name] = sizes(1, 20)
 
     def step(self) -> None:
         """Fill the slots, then let every sequence make a token."""
@@ -216,9 +197,9 @@ class _Saturation:
             sequence.num_produced += 1
             self.served[int(sequence.key)] += 1
             self._queue.charge(sequence, 1)
-            if sequence.num_produced == sequence.max_tokens:
+            if sequence.num_produced == self._wanted[sequence.id]:
                 self._queue.release(sequence)
-        self._running = [s for s in self._running if s.num_produced < s.max_tokens]
+        self._running = [s for s in self._running if s.num_produced < self._wanted[s.id]]
 
 
 _weights = st.lists(st.integers(1, 20), min_size=2, max_size=6)

@@ -50,12 +50,11 @@ class _Model(RuleBasedStateMachine):
         key=st.sampled_from(sorted(_WEIGHTS)),
         priority=st.integers(-1, 1),
         tokens=st.integers(1, 64),
-        patience=st.none() | st.integers(0, 9),
+        seconds=st.integers(0, 3),
     )
-    def add(self, key: str, priority: int, tokens: int, patience: int | None) -> None:
-        sequence = Sequence(str(self.num_added), tokens, 1, key, _WEIGHTS[key], priority)
-        sequence.arrived = self.now
-        sequence.deadline = None if patience is None else self.now + patience
+    def add(self, key: str, priority: int, tokens: int, seconds: int) -> None:
+        self.now += seconds
+        sequence = Sequence(str(self.num_added), tokens, key, _WEIGHTS[key], priority, self.now)
         self.num_added += 1
         living = {other.key for other in self.waiting + self.running}
         if key not in living:
@@ -106,16 +105,6 @@ class _Model(RuleBasedStateMachine):
         sequence = self.waiting[index % len(self.waiting)]
         assert self.queue.remove(sequence.id) is sequence
         self._part(sequence)
-
-    @rule(seconds=st.integers(0, 3))
-    def expire(self, seconds: int) -> None:
-        self.now += seconds
-        due = [s for s in self.waiting if s.deadline is not None and s.deadline <= self.now]
-        expired = self.queue.expire(self.now)
-        assert {s.id for s in expired} == {s.id for s in due}
-        assert len(expired) == len(due)
-        for sequence in due:
-            self._part(sequence)
 
     @invariant()
     def nobody_is_lost(self) -> None:

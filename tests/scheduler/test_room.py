@@ -1,5 +1,7 @@
 """Forecasts add up, capacities waste little, and the right sequence makes room."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,17 +68,59 @@ def _ids(*running: Sequence) -> list[str]:
 
 
 def test_preemption_takes_low_priority_then_late_arrival_first() -> None:
-    low_old = Sequence("low old", 1, 1, priority=0, arrived=1.0)
-    low_new = Sequence("low new", 1, 1, priority=0, arrived=9.0)
-    high_old = Sequence("high old", 1, 1, priority=2, arrived=5.0)
-    high_new = Sequence("high new", 1, 1, priority=2, arrived=8.0)
+    low_old = Sequence("low old", 1, priority=0, arrived=1.0)
+    low_new = Sequence("low new", 1, priority=0, arrived=9.0)
+    high_old = Sequence("high old", 1, priority=2, arrived=5.0)
+    high_new = Sequence("high new", 1, priority=2, arrived=8.0)
 
     order = _ids(high_old, low_old, high_new, low_new)
 
     assert order == ["low new", "low old", "high new", "high old"]
 
 
+def test_preemption_takes_those_that_have_produced_nothing_first() -> None:
+    first = Sequence("first", 1, arrived=1.0)
+    silent_old = Sequence("silent old", 1, arrived=2.0)
+    heard_old = Sequence("heard old", 1, arrived=3.0, num_produced=1)
+    silent_new = Sequence("silent new", 1, arrived=4.0)
+    heard_new = Sequence("heard new", 1, arrived=5.0, num_produced=9)
+    low = Sequence("low", 1, priority=-1, arrived=0.0, num_produced=7)
+
+    order = _ids(heard_new, first, silent_old, low, silent_new, heard_old)
+
+    assert order == ["low", "silent new", "silent old", "heard new", "heard old", "first"]
+
+
+def test_preemption_of_nobody_takes_nobody() -> None:
+    assert _ids() == []
+
+
 def test_preemption_does_not_depend_on_the_order_of_the_running() -> None:
-    first, second = Sequence("a", 1, 1), Sequence("b", 1, 1)
+    first, second = Sequence("a", 1), Sequence("b", 1)
 
     assert _ids(first, second) == _ids(second, first) == ["b", "a"]
+
+
+_running = st.lists(
+    st.builds(
+        Sequence,
+        id=st.uuids().map(str),
+        prompt_tokens=st.just(1),
+        priority=st.integers(0, 2),
+        arrived=st.integers(0, 5).map(float),
+        num_produced=st.integers(0, 2),
+    ),
+    min_size=1,
+)
+
+
+@given(_running)
+def test_preemption_protects_one_and_leaves_nobody_out(running: list[Sequence]) -> None:
+    *others, protected = preemption_order(running)
+
+    assert {*others, protected} == set(running)
+    assert protected is min(running, key=lambda s: (-s.priority, s.arrived, s.id))
+    assert [s.priority for s in others] == sorted(s.priority for s in others)
+    for one, other in pairwise(others):
+        if one.priority == other.priority:
+            assert (one.num_produced > 0, -one.arrived) <= (other.num_produced > 0, -other.arrived)

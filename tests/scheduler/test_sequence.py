@@ -4,7 +4,7 @@ from appliance.scheduler.sequence import Sequence, SequenceState
 
 
 def test_sequence_equals_only_itself() -> None:
-    one, same = Sequence("a", 3, 4), Sequence("a", 3, 4)
+    one, same = Sequence("a", 3), Sequence("a", 3)
 
     assert one == one  # noqa: PLR0124
     assert one != same
@@ -12,7 +12,7 @@ def test_sequence_equals_only_itself() -> None:
 
 
 def test_new_sequence_waits_and_has_made_nothing() -> None:
-    one, other = Sequence("a", 3, 4), Sequence("b", 3, 4)
+    one, other = Sequence("a", 3), Sequence("b", 3)
     one.produced.append(7)
 
     assert other.state is SequenceState.WAITING

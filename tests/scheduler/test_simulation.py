@@ -24,25 +24,30 @@ class _Engine:
         self.num_preempted = 0
         self._budget_bytes = budget_bytes
         self._queue = WaitingQueue()
+        self._living: dict[str, tuple[Sequence, int]] = {}
         self._running: list[Sequence] = []
 
     @property
     def is_idle(self) -> bool:
         return not self._queue and not self._running
 
-    def submit(self, sequence: Sequence) -> None:
+    def submit(self, sequence: Sequence, answer_tokens: int) -> None:
+        self._living[sequence.id] = (sequence, answer_tokens)
         self._queue.add(sequence)
 
-    def cancel(self, sequence_id: str) -> None:
-        if self._queue.remove(sequence_id) is not None:
-            self.ends.append((sequence_id, "cancelled"))
-        for sequence in [s for s in self._running if s.id == sequence_id]:
-            self._end(sequence, "cancelled")
+    def cancel(self, sequence_id: str, reason: str = "cancelled") -> None:
+        if sequence_id not in self._living:
+            return
+        sequence, _ = self._living[sequence_id]
+        if self._queue.remove(sequence_id) is None:
+            self._running.remove(sequence)
+            self._queue.release(sequence)
+        self._end(sequence, reason)
 
     def turn(self, now: float) -> None:
-        self.ends += [(sequence.id, "expired") for sequence in self._queue.expire(now)]
-        for sequence in [s for s in self._running if s.deadline is not None and s.deadline <= now]:
-            self._end(sequence, "expired")
+        for sequence, _ in list(self._living.values()):
+            if sequence.deadline is not None and sequence.deadline <= now:
+                self.cancel(sequence.id, "expired")
         self._make_room()
         self._admit()
         assert self._forecast(self._running) <= self._budget_bytes
@@ -64,15 +69,17 @@ class _Engine:
             self._running.append(self._queue.take())
 
     def _step(self, sequence: Sequence) -> None:
-        tokens = min(_STEP_TOKENS, sequence.max_tokens - sequence.num_produced)
+        _, answer_tokens = self._living[sequence.id]
+        tokens = min(_STEP_TOKENS, answer_tokens - sequence.num_produced)
         sequence.num_produced += tokens
         self._queue.charge(sequence, tokens)
-        if sequence.num_produced == sequence.max_tokens:
+        if sequence.num_produced == answer_tokens:
+            self._running.remove(sequence)
+            self._queue.release(sequence)
             self._end(sequence, "length")
 
     def _end(self, sequence: Sequence, reason: str) -> None:
-        self._running.remove(sequence)
-        self._queue.release(sequence)
+        del self._living[sequence.id]
         self.ends.append((sequence.id, reason))
 
     def _forecast(self, rows: list[Sequence]) -> int:
@@ -94,7 +101,7 @@ class _Visit:
 
     comes: int
     prompt_tokens: int
-    max_tokens: int
+    answer_tokens: int
     key: str
     priority: int
     patience: int | None
@@ -102,7 +109,7 @@ class _Visit:
 
     def sequence(self, name: str) -> Sequence:
         deadline = None if self.patience is None else float(self.comes + self.patience)
-        sequence = Sequence(name, self.prompt_tokens, self.max_tokens, key=self.key)
+        sequence = Sequence(name, self.prompt_tokens, key=self.key)
         sequence.priority, sequence.arrived = self.priority, float(self.comes)
         sequence.deadline = deadline
         return sequence
@@ -112,7 +119,7 @@ _visits = st.builds(
     _Visit,
     comes=st.integers(0, 30),
     prompt_tokens=st.integers(1, 1500),
-    max_tokens=st.integers(1, 700),
+    answer_tokens=st.integers(1, 700),
     key=st.sampled_from("abc"),
     priority=st.integers(0, 2),
     patience=st.none() | st.integers(1, 60),
@@ -126,16 +133,16 @@ def test_engine_serves_everybody_once_within_its_budget(
     visits: list[_Visit], plenty: float
 ) -> None:
     least_bytes = max(
-        _capacity_bytes(1, v.prompt_tokens + v.max_tokens + _STEP_TOKENS) for v in visits
+        _capacity_bytes(1, v.prompt_tokens + v.answer_tokens + _STEP_TOKENS) for v in visits
     )
     engine = _Engine(int(least_bytes * plenty))
     # Every turn with somebody there brings at least one of them a step on.
-    turns = 31 + sum(-(-visit.max_tokens // _STEP_TOKENS) for visit in visits)
+    turns = 31 + sum(-(-visit.answer_tokens // _STEP_TOKENS) for visit in visits)
 
     for now in range(turns):
         for number, visit in enumerate(visits):
             if visit.comes == now:
-                engine.submit(visit.sequence(str(number)))
+                engine.submit(visit.sequence(str(number)), visit.answer_tokens)
             if visit.cancelled_after is not None and visit.comes + visit.cancelled_after == now:
                 engine.cancel(str(number))
         engine.turn(float(now))
@@ -148,7 +155,7 @@ def test_engine_serves_everybody_once_within_its_budget(
 def test_engine_short_of_memory_preempts_and_still_ends_all() -> None:
     engine = _Engine(_capacity_bytes(3, 1024))
     for number in range(6):
-        engine.submit(Sequence(str(number), 100, 700, arrived=float(number)))
+        engine.submit(Sequence(str(number), 100, arrived=float(number)), 700)
 
     for now in range(300):
         engine.turn(float(now))
@@ -160,12 +167,12 @@ def test_engine_short_of_memory_preempts_and_still_ends_all() -> None:
 @pytest.mark.parametrize("key", ["flood", "other"])
 def test_low_priority_ends_under_a_flood_of_high_priority(key: str) -> None:
     engine = _Engine(_capacity_bytes(_MOST_ROWS, 1024))
-    engine.submit(Sequence("low", 100, 100, key))
+    engine.submit(Sequence("low", 100, key), 100)
 
     for now in range(40):
         for number in range(_MOST_ROWS):
             name = f"{now}-{number}"
-            engine.submit(Sequence(name, 100, 100, "flood", priority=1, arrived=float(now)))
+            engine.submit(Sequence(name, 100, "flood", priority=1, arrived=float(now)), 100)
         engine.turn(float(now))
 
     assert ("low", "length") in engine.ends
