@@ -26,6 +26,7 @@ from appliance.errors import AddressInUse, Draining, ManifestError, Problem
 from appliance.manifest.load import LoadedManifest
 from appliance.manifest.spec import AuthKeySpec, Manifest
 from appliance.pipeline.pipeline import Pipeline
+from appliance.pipeline.sender import Sender
 from appliance.registry.registry import Registry
 from appliance.registry.resident import Surroundings
 from appliance.registry.store import ModelStore
@@ -185,7 +186,8 @@ def key_ring(loaded: LoadedManifest) -> KeyRing:
 
 def _caller(spec: AuthKeySpec) -> Caller:
     models = None if spec.models is None else frozenset(spec.models)
-    return Caller(spec.name, frozenset(spec.roles), models)
+    sender = Sender(spec.name, spec.weight, spec.priority)
+    return Caller(sender, frozenset(spec.roles), models)
 
 
 def refuse_open_address(host: str, manifest: Manifest, keys: KeyRing) -> None:

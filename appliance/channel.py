@@ -84,9 +84,14 @@ class Channel(asyncio.Protocol):
             self._transport.write(encode_frame(message))
 
     def close(self) -> None:
-        """Close this end; `on_lost` follows. Idempotent."""
+        """Send what is queued and close this end; `on_lost` follows. Idempotent."""
         if self._transport is not None:
             self._transport.close()
+
+    def abort(self) -> None:
+        """As `close`, but drop what is queued: the other end may never read it."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""

@@ -264,11 +264,12 @@ class StepFailed(EngineError):
 
 
 class WorkerDied(EngineError):
-    """The model's worker process ended while it held the request."""
+    """The model's worker process ended while it held the request; `reason` says how."""
 
-    def __init__(self, model: str) -> None:
-        super().__init__(f"The worker of model '{model}' ended unexpectedly.")
+    def __init__(self, model: str, reason: str = "ended unexpectedly") -> None:
+        super().__init__(f"The worker of model '{model}' {reason}.")
         self.model = model
+        self.reason = reason
 
 
 class EngineStopped(EngineError):

@@ -56,6 +56,14 @@ _OWN: dict[str, dict[str, Any]] = {
         "moe_intermediate_size": 32,
         "norm_topk_prob": True,
     },
+    # Each layer has both a recurrent state and keys and values.
+    "falcon_h1": {
+        "mamba_d_head": 8,
+        "mamba_d_ssm": 48,
+        "mamba_d_state": 8,
+        "mamba_n_heads": 6,
+        "mamba_chunk_size": 16,
+    },
     # Its chunked caches cannot be merged, so it is served one request at a time.
     "llama4": {
         "text_config": {

@@ -12,6 +12,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from appliance.errors import Forbidden, Unauthenticated
 from appliance.manifest.spec import Role
+from appliance.pipeline.sender import Sender
 
 ALL_ROLES: frozenset[Role] = frozenset({"admin", "inference", "metrics"})
 
@@ -20,7 +21,7 @@ ALL_ROLES: frozenset[Role] = frozenset({"admin", "inference", "metrics"})
 class Caller:
     """Who sent a request and what they may do; `models` None = every model."""
 
-    key_name: str
+    sender: Sender
     roles: frozenset[Role]
     models: frozenset[str] | None = None
 
@@ -29,8 +30,8 @@ class Caller:
         return self.models is None or not self.models.isdisjoint(names)
 
 
-ANYBODY = Caller(key_name="", roles=ALL_ROLES)
-SOCKET_OWNER = Caller(key_name="admin.sock", roles=ALL_ROLES)
+ANYBODY = Caller(Sender(), roles=ALL_ROLES)
+SOCKET_OWNER = Caller(Sender("admin.sock"), roles=ALL_ROLES)
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,26 @@ class Usage(msgspec.Struct, frozen=True):
     cached_tokens: int = 0
 
 
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """A token of the answer: the bytes it stands for, and its natural log-probability.
+
+    `top` are the likeliest tokens in its place, in falling order, without tops of their own.
+    """
+
+    token: bytes
+    logprob: float
+    top: "tuple[TokenLogprob, ...]" = ()
+
+
 class TextDelta(msgspec.Struct, frozen=True):
-    """More of the answer's text; never empty, never half a character."""
+    """More of the answer's text, never half a character.
+
+    `logprobs` None: nobody asked for them; else the tokens whose text begins in this piece or
+    began in one before, in the answer's order. Only with them may `text` be empty.
+    """
 
     text: str
+    logprobs: tuple[TokenLogprob, ...] | None = None
 
 
 class Finished(msgspec.Struct, frozen=True):

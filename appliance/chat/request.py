@@ -63,7 +63,11 @@ class SamplingParams(msgspec.Struct, frozen=True):
 class ChatRequest(msgspec.Struct, frozen=True):
     """A conversation to continue.
 
-    `max_tokens` None means: as many as the model and the operator allow. `unserved` names the
+    `max_tokens` None means: as many as the model and the operator allow. Before `min_tokens` (or
+    the most that the answer may have, if that is less) no end token ends it; the model's own and
+    `stop_token_ids` do after. `logprobs` None = none, else how many of the likeliest tokens come
+    with each. `priority` None = the caller's own, which it can only lower; `timeout_seconds`
+    counts from the request's arrival and can only shorten the server's. `unserved` names the
     fields a caller set that no engine but `scripted` honours yet; the pipeline refuses them.
     """
 
@@ -71,8 +75,13 @@ class ChatRequest(msgspec.Struct, frozen=True):
     messages: tuple[Message, ...]
     sampling: Sampling = Sampling()
     max_tokens: int | None = None
+    min_tokens: int = 0
     stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    logprobs: int | None = None
+    priority: int | None = None
+    timeout_seconds: float | None = None
     tools: tuple[dict[str, Any], ...] = ()
     template_kwargs: dict[str, Any] = {}
     unserved: tuple[str, ...] = ()

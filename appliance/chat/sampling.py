@@ -10,7 +10,7 @@ from appliance.errors import SourceError
 
 GENERATION_CONFIG = "generation_config.json"
 
-_NUMBERS = ("temperature", "top_p", "top_k", "min_p")
+_NUMBERS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 _MOST_TOP_K = 2**31 - 1
 
 
@@ -19,8 +19,8 @@ def resolve_sampling(
 ) -> SamplingParams:
     """Return the request's value, else the operator's, else the model's own, else the neutral one.
 
-    Field by field; an explicit 0 is a value. A `generation_config` that says do_sample false
-    means temperature 0. Pure.
+    Field by field; an explicit 0 is a value. Biases and seed are the request's alone. A
+    `generation_config` that says do_sample false means temperature 0. Pure.
     """
     own = {name: generation_config.get(name) for name in _NUMBERS}
     if generation_config.get("do_sample") is False:
@@ -28,7 +28,7 @@ def resolve_sampling(
     neutral = SamplingParams()
 
     def first(name: str) -> float:
-        wishes = (getattr(request, name), getattr(operator, name), own[name])
+        wishes = (getattr(request, name), getattr(operator, name), own.get(name))
         return float(next((wish for wish in wishes if wish is not None), getattr(neutral, name)))
 
     return SamplingParams(
@@ -37,6 +37,10 @@ def resolve_sampling(
         top_k=max(0, int(first("top_k"))),
         min_p=first("min_p"),
         seed=request.seed,
+        repetition_penalty=first("repetition_penalty"),
+        frequency_penalty=first("frequency_penalty"),
+        presence_penalty=first("presence_penalty"),
+        logit_bias=request.logit_bias,
     )
 
 
@@ -68,6 +72,8 @@ def is_in_range(name: str, value: float) -> bool:
             return -1 <= value <= _MOST_TOP_K and value == int(value)
         case "min_p":
             return 0 <= value <= 1
+        case "repetition_penalty":
+            return 0 < value <= sys.float_info.max
     raise KeyError(name)
 
 

@@ -4,6 +4,7 @@ The only files that import `tokenizers` are this one and what runs outside the g
 The file formats are those that transformers writes and documents under "Tokenizer".
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +20,28 @@ _MOST_HELD = 16
 _PIECE_CHARACTERS = 2**16
 # A cut may fall into a token, even one like `<|im_start|>`, and so make several of it.
 _TOKENS_PER_CUT = 64
+_NEIGHBOUR = "a"
+_BYTE_LEVEL_SPACE = "Ġ"
+_BYTE_PIECE = re.compile("<0x([0-9A-Fa-f]{2})>")
+
+
+def _byte_letters() -> dict[str, int]:
+    """Return the byte that each letter of byte-level vocabularies stands for.
+
+    Printable bytes stand for themselves in Latin-1, the others have the letters from U+0100 on in
+    their order (GPT-2's encoder.py, "bytes_to_unicode").
+    """
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    own = {letter: ord(letter) for letter in letters if ord(letter) < 256}
+    others = sorted(set(range(256)) - set(own.values()))
+    return own | dict(zip(letters[len(own) :], others, strict=True))
+
+
+_BYTES = _byte_letters()
 
 
 class Tokenizer:
-    """A model's tokenizer. Immutable once loaded; every method may be called from any thread.
+    """A model's tokenizer. Never changes once loaded; every method may be called from any thread.
 
     `special_tokens` maps names such as `bos_token` to their text, as templates want them;
     `eos_token_ids` are the ids that end an answer.
@@ -39,6 +58,9 @@ class Tokenizer:
         self.eos_token_ids = eos_token_ids
         added = backend.get_added_tokens_decoder()
         self._skipped = frozenset(number for number, token in added.items() if token.special)
+        self._token_bytes: dict[int, bytes] = {}
+        self._is_byte_level = self._piece_text(_BYTE_LEVEL_SPACE) == " "
+        self._has_byte_fallback = self._piece_text("<0x41>") == "A"
 
     @classmethod
     def load(cls, directory: Path) -> "Tokenizer":
@@ -97,6 +119,42 @@ class Tokenizer:
         text: str = self._backend.decode(ids, skip_special_tokens=True)
         return text
 
+    def token_bytes(self, number: int) -> bytes:
+        """Return what one token stands for: bytes of an unfinished character, too.
+
+        The bytes of an answer's tokens, one after the other, are its text, but for what depends on
+        the neighbours, such as a space that falls away at the start. A special token stands for
+        its name, though `decode` leaves it out; an unknown id for nothing.
+        """
+        known = self._token_bytes.get(number)
+        if known is None:
+            known = self._token_bytes[number] = self._find_bytes(number)
+        return known
+
+    def _find_bytes(self, number: int) -> bytes:
+        piece: str | None = self._backend.id_to_token(number)
+        if piece is None:
+            return b""
+        if number in self._skipped:
+            return piece.encode()
+        if self._is_byte_level:
+            try:
+                return bytes([_BYTES[letter] for letter in piece])
+            except KeyError:  # an added token, which is plain text
+                return piece.encode()
+        if self._has_byte_fallback and (byte := _BYTE_PIECE.fullmatch(piece)):
+            return bytes.fromhex(byte[1])
+        return self._piece_text(piece).encode()
+
+    def _piece_text(self, piece: str) -> str:
+        """Return what a piece adds to a text that it does not begin."""
+        decoder = self._backend.decoder
+        if decoder is None:
+            return f" {piece}"
+        before: str = decoder.decode([_NEIGHBOUR])
+        text: str = decoder.decode([_NEIGHBOUR, piece])
+        return text[len(before) :]
+
     def decoder(self) -> "TextDecoder":
         """Return a decoder for one answer's ids, as they come."""
         return TextDecoder(self, self._skipped)
@@ -116,6 +174,17 @@ class TextDecoder:
         self._context: list[int] = []
         self._context_text = ""
         self._held: list[int] = []
+        self._released = 0
+
+    @property
+    def position(self) -> int:
+        """Where the text of the next id will begin: characters of the whole text before it.
+
+        Behind an unfinished character that is where this character begins.
+        """
+        if not self._held:
+            return self._released
+        return self._released + len(self._text(self._held).rstrip(_REPLACEMENT))
 
     def push(self, ids: Iterable[int]) -> str:
         """Add ids and return the text that is now certain, possibly none."""
@@ -156,6 +225,7 @@ class TextDecoder:
             self._context = self._held[:count]
             self._context_text = self._tokenizer.decode(self._context)
         del self._held[:count]
+        self._released += len(text)
         return text
 
 

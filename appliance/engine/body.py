@@ -13,6 +13,7 @@ from appliance.engine.wire import (
     Submit,
     WireError,
 )
+from appliance.scheduler.sequence import Sequence
 
 if TYPE_CHECKING:
     from appliance.chat.tokenizer import Tokenizer
@@ -22,10 +23,12 @@ Report = Callable[[LoadPhase, int, int], None]
 
 @dataclass(slots=True)
 class Outcome:
-    """What one step gave: rows without their ends, why some ended, seconds spent by phase."""
+    """What one step gave: rows without their ends, why some ended, who must wait again for want
+    of memory, and seconds spent by phase."""
 
     rows: list[Row] = field(default_factory=list)
     ends: dict[str, EndReason | WireError] = field(default_factory=dict)
+    preempted: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -45,11 +48,17 @@ class Body(Protocol):
     def tokenizer(self) -> "Tokenizer | None":
         """What turns ids into text; set once, used by the reader thread."""
 
-    def count_prompt(self, submit: Submit) -> int:
-        """Return the prompt's length in tokens; raises InvalidRequest for one it cannot take."""
+    def check(self, submit: Submit) -> int:
+        """Return the prompt's length in tokens.
 
-    def insert(self, submit: Submit) -> None:
-        """Take one more sequence; the core never gives more than `max_sequences`.
+        Raises InvalidRequest for what it cannot take, OutOfMemoryBudget for what never fits.
+        """
+
+    def has_room(self, submit: Submit, sequence: Sequence) -> bool:
+        """Say whether there is memory for one more sequence now; always, when there is no other."""
+
+    def insert(self, submit: Submit, sequence: Sequence) -> None:
+        """Take one more sequence, with what it has produced; never more than `max_sequences`.
 
         One that raises has taken nothing.
         """
@@ -58,13 +67,19 @@ class Body(Protocol):
         """Free a sequence that is still inside."""
 
     def step(self) -> Outcome:
-        """Advance every sequence that is due; ended ones are gone when this returns."""
+        """Advance every sequence that is due; ended and preempted ones are gone afterwards."""
 
     def idle_seconds(self) -> float | None:
         """Return how long `step` would find nothing to do; None without sequences."""
 
     def reset(self) -> None:
         """Drop every sequence and start clean after a failed step."""
+
+    def works(self) -> bool:
+        """Say whether the smallest step still succeeds; called without sequences."""
+
+    def give_way(self) -> None:
+        """Keep to less memory from now on, since an allocation failed."""
 
     def set_limits(self, limits: MemoryLimits) -> None:
         """Keep to a new memory share."""

@@ -1,20 +1,18 @@
-"""Run the engine thread: take frames, keep the queue, step the body, publish what it made."""
+"""Run the engine thread: take frames, step the body, publish what it made."""
 
 import queue
 import time
-from collections.abc import Iterator
 
 import structlog
 
 from appliance.engine.body import Body, OpenBody
 from appliance.engine.outbox import Outbox
+from appliance.engine.roster import Roster
 from appliance.engine.wire import (
     Accepted,
     Cancel,
     Close,
     Drain,
-    End,
-    EndReason,
     ErrorKind,
     Failed,
     Limits,
@@ -30,22 +28,27 @@ from appliance.engine.wire import (
     ToWorker,
     WireError,
 )
-from appliance.errors import ContextTooLong, InvalidRequest, LoadFailed, RequestError
+from appliance.errors import (
+    ContextTooLong,
+    InvalidRequest,
+    LoadFailed,
+    OutOfMemoryBudget,
+    RequestError,
+)
 
 Inbox = queue.SimpleQueue[ToWorker | None]
 
 _UNLOADED = WireError("stopped", "The model was unloaded.")
-_MAX_FAILURES = 2
 
 log = structlog.get_logger()
 
 
 class Core:
-    """One model's sequences, from Submit to their end row.
+    """One model's loop, from its load to its end.
 
     `run` is the engine thread; all state belongs to it. The reader thread puts frames into
     `inbox` (None only wakes), and may call `pulse` and read `body`, which is set before Ready is
-    posted. Requests beyond the body's `max_sequences` wait here in the order they came.
+    posted.
     """
 
     def __init__(self, inbox: Inbox, outbox: Outbox, open_body: OpenBody) -> None:
@@ -54,13 +57,10 @@ class Core:
         self._outbox = outbox
         self._open_body = open_body
         self._model = ""
-        self._waiting: dict[str, Submit] = {}
-        self._running: dict[str, int] = {}
-        self._ended: list[Row] = []
+        self._roster = Roster()
         self._published = (0, 0)
         self._number = 0
         self._started: float | None = None
-        self._failures = 0
         self._is_draining = False
         self._is_closing = False
         self._last: Failed | None = None
@@ -83,6 +83,8 @@ class Core:
                 body.close()
         except Exception as error:  # noqa: BLE001 - the engine thread's outer loop
             self._last = self._fail_engine(error)
+            self._roster.end_all(self._last.error)
+            self._publish({})
         finally:
             self._outbox.close(self._last)
 
@@ -131,58 +133,62 @@ class Core:
         self._outbox.post(Progress(model=self._model, phase=phase, done=done, total=total))
 
     def _serve(self, body: Body) -> None:
-        needs_reset = False
         while not self._is_closing:
+            frames = self._receive(self._patience(body))
+            # What a turn does beside its step may hang as well.
+            self._started = time.monotonic()
             try:
-                if needs_reset:
-                    body.reset()
-                    needs_reset = False
-                self._turn(body)
+                self._turn(body, frames)
             except Exception as error:  # noqa: BLE001 - the engine thread's outer loop
-                self._fail_batch(error)
-                needs_reset = True
-        self._end_all(self._last.error if self._last else _UNLOADED)
-        self._publish(body, {})
+                self._recover(body, error)
+            self._started = None
+        self._started = time.monotonic()
+        self._roster.end_all(self._last.error if self._last else _UNLOADED)
+        self._publish({})
 
-    def _turn(self, body: Body) -> None:
-        for frame in self._receive(self._patience(body)):
+    def _turn(self, body: Body, frames: list[ToWorker]) -> None:
+        for frame in frames:
             self._obey(body, frame)
         if self._is_closing:
             return
-        self._admit(body)
-        if self._ended or self._published != (len(self._running), len(self._waiting)):
-            self._publish(body, {})
+        self._roster.expire(body)
+        self._roster.admit(body)
+        if self._roster.has_news or self._published != self._roster.counts:
+            self._publish({})
         if self._patience(body) == 0:
             self._step(body)
 
     def _patience(self, body: Body) -> float | None:
-        if self._ended or (self._waiting and len(self._running) < body.max_sequences):
+        """Return how long to wait for a frame: 0 with work to do, None for ever."""
+        roster = self._roster
+        idle = body.idle_seconds()
+        if body.waits_for_room and idle is not None and not self._outbox.has_room():
+            idle = None
+        if idle == 0 or roster.has_news or roster.can_admit(body):
             return 0.0
-        if not self._running:
-            return None
-        if body.waits_for_room and not self._outbox.has_room():
-            return None
-        return body.idle_seconds()
+        waits = [each for each in (idle, roster.seconds_to_deadline()) if each is not None]
+        return min(waits, default=None)
 
-    def _receive(self, seconds: float | None) -> Iterator[ToWorker]:
-        """Yield what has come, waiting up to `seconds` for the first; None waits for ever."""
+    def _receive(self, seconds: float | None) -> list[ToWorker]:
+        """Return what has come, waiting up to `seconds` for the first; None waits for ever."""
+        frames: list[ToWorker] = []
         try:
             frame = self._inbox.get_nowait() if seconds == 0 else self._inbox.get(timeout=seconds)
             while True:
                 if frame is not None:
-                    yield frame
+                    frames.append(frame)
                 frame = self._inbox.get_nowait()
         except queue.Empty:
-            return
+            return frames
 
     def _obey(self, body: Body, frame: ToWorker) -> None:
         match frame:
             case Submit():
                 self._submit(body, frame)
             case Cancel():
-                self._cancel(body, frame.id)
+                self._roster.cancel(body, frame.id)
             case Limits():
-                body.set_limits(frame.limits)
+                self._limit(body, frame)
             case Drain():
                 self._is_draining = True
             case Close():
@@ -190,27 +196,35 @@ class Core:
             case Load():
                 log.error("load_ignored", model=frame.model, reason="a model is loaded")
 
+    def _limit(self, body: Body, frame: Limits) -> None:
+        try:
+            body.set_limits(frame.limits)
+        except Exception:  # the engine thread's outer loop: no request is to blame
+            log.exception("limits_failed", model=self._model)
+
     def _submit(self, body: Body, submit: Submit) -> None:
         try:
             prompt_tokens = self._check(body, submit)
-        except RequestError as error:
+        except (RequestError, OutOfMemoryBudget) as error:
             self._refuse(submit, _wire_error(error))
             return
-        except Exception as error:  # noqa: BLE001 - the engine thread's outer loop, for one request
-            self._refuse(submit, self._fail_request(submit, error))
+        except Exception as error:  # the engine thread's outer loop, for one request
+            log.exception("check_failed", model=self._model, request_id=submit.id)
+            reason = f"The engine could not take the request ({type(error).__name__})."
+            self._refuse(submit, WireError("step_failed", reason))
             return
         if self._is_draining or self._is_closing:
             self._refuse(submit, WireError("stopped", "The model is draining.", retryable=True))
             return
-        self._waiting[submit.id] = submit
+        self._roster.add(submit, prompt_tokens)
         self._outbox.post(Accepted(model=self._model, id=submit.id, prompt_tokens=prompt_tokens))
 
     def _check(self, body: Body, submit: Submit) -> int:
-        if submit.id in self._waiting or submit.id in self._running:
+        if submit.id in self._roster:
             raise InvalidRequest(f"A request '{submit.id}' is running already.")
         if submit.max_tokens < 1:
             raise InvalidRequest("max_tokens must be at least 1.", param="max_tokens")
-        prompt_tokens = body.count_prompt(submit)
+        prompt_tokens = body.check(submit)
         if prompt_tokens + submit.max_tokens > body.context_tokens:
             raise ContextTooLong(
                 limit_tokens=body.context_tokens,
@@ -223,73 +237,36 @@ class Core:
         log.info("request_refused", model=self._model, request_id=submit.id, error=error.kind)
         self._outbox.post(Refused(model=self._model, id=submit.id, error=error))
 
-    def _cancel(self, body: Body, request_id: str) -> None:
-        if self._waiting.pop(request_id, None) is not None:
-            self._ended.append(_end_row(request_id, 0, "cancelled"))
-        elif request_id in self._running:
-            body.remove(request_id)
-            self._ended.append(_end_row(request_id, self._running.pop(request_id), "cancelled"))
-
-    def _admit(self, body: Body) -> None:
-        while self._waiting and len(self._running) < body.max_sequences:
-            request_id = next(iter(self._waiting))
-            submit = self._waiting.pop(request_id)
-            try:
-                body.insert(submit)
-            except Exception as error:  # noqa: BLE001 - the outer loop, for one request
-                end = self._fail_request(submit, error)
-                self._ended.append(_end_row(request_id, 0, end))
-            else:
-                self._running[request_id] = 0
-
     def _step(self, body: Body) -> None:
         self._number += 1
         self._started = time.monotonic()
-        try:
-            outcome = body.step()
-        finally:
-            self._started = None
-        self._failures = 0
-        for row in outcome.rows:
-            self._running[row.id] += row.tokens
-            if row.id in outcome.ends:
-                row.end = _end(self._running.pop(row.id), outcome.ends.pop(row.id))
-        for request_id, end in outcome.ends.items():
-            self._ended.append(_end_row(request_id, self._running.pop(request_id), end))
-        self._publish(body, outcome.seconds, outcome.rows)
+        outcome = body.step()
+        rows = self._roster.take_step(outcome)
+        self._publish(outcome.seconds, rows)
 
-    def _publish(
-        self, body: Body, seconds: dict[str, float], rows: list[Row] | None = None
-    ) -> None:
-        self._published = (len(self._running), len(self._waiting))
-        ended, self._ended = self._ended, []
+    def _publish(self, seconds: dict[str, float], rows: list[Row] | None = None) -> None:
+        ended, started, preempted = self._roster.take_news()
+        self._published = running, waiting = self._roster.counts
         self._outbox.publish(
             Step(
                 model=self._model,
                 number=self._number,
                 seconds=seconds,
-                batch_size=len(self._running),
-                waiting=len(self._waiting),
-                memory_bytes=body.memory_bytes(),
+                batch_size=running,
+                waiting=waiting,
+                memory_bytes=self.body.memory_bytes() if self.body else 0,
                 rows=[*(rows or ()), *ended],
+                started=started,
+                preempted=preempted,
             )
         )
 
-    def _fail_batch(self, error: Exception) -> None:
-        log.error("step_failed", model=self._model, request_ids=list(self._running), exc_info=error)
-        reason = f"The engine's step failed ({type(error).__name__})."
-        for request_id, tokens in self._running.items():
-            self._ended.append(_end_row(request_id, tokens, WireError("step_failed", reason)))
-        self._running.clear()
-        self._failures += 1
-        if self._failures >= _MAX_FAILURES:
+    def _recover(self, body: Body, error: Exception) -> None:
+        self._roster.recover(body, error)
+        if self._roster.is_hopeless(body):
+            reason = f"The engine's steps fail ({type(error).__name__})."
             self._last = self._failed("step_failed", reason)
             self._is_closing = True
-
-    def _fail_request(self, submit: Submit, error: Exception) -> WireError:
-        log.error("insert_failed", model=self._model, request_id=submit.id, exc_info=error)
-        reason = f"The engine could not take the request ({type(error).__name__})."
-        return WireError("step_failed", reason)
 
     def _fail_engine(self, error: Exception) -> Failed:
         log.error("engine_failed", model=self._model, exc_info=error)
@@ -298,31 +275,26 @@ class Core:
             return self._failed("load_failed", f"the load ended unexpectedly: {cause}")
         return self._failed("step_failed", f"The engine ended ({type(error).__name__}).")
 
-    def _end_all(self, error: WireError) -> None:
-        for request_id, tokens in (self._running | dict.fromkeys(self._waiting, 0)).items():
-            self._ended.append(_end_row(request_id, tokens, error))
-        self._running.clear()
-        self._waiting.clear()
-
     def _failed(self, kind: ErrorKind, reason: str, *, retryable: bool = True) -> Failed:
         return Failed(model=self._model, error=WireError(kind, reason, retryable))
 
 
-def _end(tokens: int, end: EndReason | WireError) -> End:
-    return End("error", tokens, end) if isinstance(end, WireError) else End(end, tokens)
-
-
-def _end_row(request_id: str, tokens: int, end: EndReason | WireError) -> Row:
-    return Row(id=request_id, text="", tokens=0, end=_end(tokens, end))
-
-
-def _wire_error(error: RequestError) -> WireError:
-    if isinstance(error, ContextTooLong):
-        return WireError(
-            "context_too_long",
-            str(error),
-            limit_tokens=error.limit_tokens,
-            prompt_tokens=error.prompt_tokens,
-        )
-    param = error.param if isinstance(error, InvalidRequest) else None
-    return WireError("invalid_request", str(error), param=param)
+def _wire_error(error: RequestError | OutOfMemoryBudget) -> WireError:
+    match error:
+        case ContextTooLong():
+            return WireError(
+                "context_too_long",
+                str(error),
+                limit_tokens=error.limit_tokens,
+                prompt_tokens=error.prompt_tokens,
+            )
+        case OutOfMemoryBudget():
+            return WireError(
+                "out_of_memory",
+                str(error),
+                needed_bytes=error.needed_bytes,
+                limit_bytes=error.limit_bytes,
+            )
+        case _:
+            param = error.param if isinstance(error, InvalidRequest) else None
+            return WireError("invalid_request", str(error), param=param)

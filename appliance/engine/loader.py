@@ -1,7 +1,11 @@
-"""Bring a language model from its folder into memory and choose how it is stepped."""
+"""Bring a language model from its folder into memory and find out how to step it."""
 
+import gc
 import json
+import math
+import time
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 from mlx import nn
@@ -11,33 +15,33 @@ from mlx_lm.utils import dequantize_model, load_model
 
 from appliance.chat.folder import context_tokens
 from appliance.chat.tokenizer import Tokenizer
-from appliance.engine.batched import BatchedBody, can_batch
 from appliance.engine.body import Report
-from appliance.engine.mlx_body import LoadedModel
-from appliance.engine.sequential import SequentialBody
+from appliance.engine.choice import choose_batch
+from appliance.engine.foreign import CHECKS, FOREIGN_ERRORS
+from appliance.engine.language import LanguageBody, LanguageModel
+from appliance.engine.prompt import PromptReader
+from appliance.engine.ring import Layout, RingLayout, kv_shape, read_layouts
+from appliance.engine.row_batch import RowBatch
+from appliance.engine.rows import Rows
+from appliance.engine.sampling import BatchSampler
+from appliance.engine.share import MemoryShare, TokenCosts, apply_limits
 from appliance.engine.wire import EngineSettings, Load
 from appliance.errors import LoadFailed, SourceError
+from appliance.scheduler.pace import Pace
 
 _UNBOUNDED_CONTEXT_TOKENS = 2**20
 _MAX_REASON = 300
-# What mlx and mlx-lm raise on bad files: their own checks, JSON, missing keys and odd shapes.
-_CHECKS = (OSError, ValueError, RuntimeError, ImportError)
-# And what a model's own code, or theirs with numbers it did not expect, may raise beside these.
-_FOREIGN = (
-    *_CHECKS,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    NameError,
-    SyntaxError,
-    SystemExit,
-    TypeError,
-)
+_TIMED_TOKENS = (32, 128, 512, 2048)
+_LEAST_SECONDS = 1e-6
+_SHORT_SECONDS = 0.1
+_MOST_TOGETHER = 32
+# Scores and their softmax, where attention is not fused.
+_SCORE_BYTES = 8
+# Logits, their float32 copy, and what the filters make of them.
+_SAMPLING_BYTES = 16
 
 
-def load_body(load: Load, report: Report) -> BatchedBody | SequentialBody:
+def load_body(load: Load, report: Report) -> LanguageBody:
     """Load the model folder that `load` names; reports bytes done. Raises LoadFailed.
 
     Call on the engine thread: it alone may touch the arrays made here.
@@ -51,21 +55,58 @@ def load_body(load: Load, report: Report) -> BatchedBody | SequentialBody:
         if _wants_dense_float32(load.engine):
             model = dequantize_model(model)
             model.set_dtype(mx.float32)
+        apply_limits(load.limits)
         _read_weights(model, report)
         report("warming", 0, 0)
-        loaded = LoadedModel(
-            model=model,
-            tokenizer=Tokenizer.load(folder),
-            context_tokens=_bound_context(context_tokens(config), load.engine.max_context_tokens),
-            vocab_size=_warm_up(model),
-            footprint_bytes=int(mx.get_active_memory()),
-        )
-        body = BatchedBody if can_batch(model) else SequentialBody
-        return body(loaded, load.engine, load.limits)
+        tokenizer = Tokenizer.load(folder)
+        context = _bound_context(context_tokens(config), load.engine.max_context_tokens)
+        return _prepare(model, config, tokenizer, context, load)
     except SourceError as error:
         raise LoadFailed(load.model, error.reason, retryable=False) from error
-    except _FOREIGN as error:
+    except FOREIGN_ERRORS as error:
         raise LoadFailed(load.model, _describe(error), retryable=False) from error
+
+
+def _prepare(
+    model: nn.Module, config: dict[str, Any], tokenizer: Tokenizer, context: int, load: Load
+) -> LanguageBody:
+    """Try the model out, and put together everything that steps it."""
+    engine = load.engine
+    vocab_size, caches = _warm_up(model)
+    layouts = read_layouts(caches)
+    is_simple = engine.kind == "simple"
+    batch = RowBatch(model) if is_simple else choose_batch(model, layouts, engine.max_sequences)
+    is_single = isinstance(batch, RowBatch)
+    shape = kv_shape(caches)
+    del caches
+    pace, layer_bytes = _measure(model, engine.prefill_chunk_tokens, context)
+    # A batch that was only tried refers to itself, and would count as the model's own memory.
+    gc.collect()
+    mx.clear_cache()
+    costs = TokenCosts(layer_bytes, _score_bytes(config), _SAMPLING_BYTES * vocab_size)
+    share = MemoryShare(int(mx.get_active_memory()), shape, costs)
+    share.set_limits(load.limits)
+    reader = PromptReader(model, _MOST_TOGETHER, can_group=not is_single and _is_plain(layouts))
+    sampler = BatchSampler(vocab_size, compiled=mx.default_device() != mx.cpu)
+    loaded = LanguageModel(
+        model, tokenizer, context, vocab_size, Rows(batch, sampler), reader, share, pace
+    )
+    return LanguageBody(loaded, 1 if is_single else engine.max_sequences)
+
+
+def _is_plain(layouts: list[Layout] | None) -> bool:
+    """Say whether every layer keeps all its keys, so that padding behind a prompt is harmless."""
+    return layouts is not None and all(
+        isinstance(layout, RingLayout) and layout.window is None for layout in layouts
+    )
+
+
+def _score_bytes(config: dict[str, Any]) -> int:
+    """Return what a layer's attention holds for a pair of tokens; 0 where it is fused."""
+    if mx.metal.is_available():
+        return 0
+    heads = config.get("text_config", config).get("num_attention_heads", 0)
+    return _SCORE_BYTES * heads if isinstance(heads, int) else 0
 
 
 def _wants_dense_float32(engine: EngineSettings) -> bool:
@@ -88,11 +129,53 @@ def _read_weights(model: nn.Module, report: Report) -> None:
             report("weights", done, total)
 
 
-def _warm_up(model: nn.Module) -> int:
-    """Run one tiny step, which compiles the kernels; return the vocabulary's size."""
-    logits = model(mx.array([[0, 0]]), cache=make_prompt_cache(model))
-    mx.eval(logits)
-    return int(logits.shape[-1])
+def _warm_up(model: nn.Module) -> tuple[int, list[Any]]:
+    """Run one tiny step, which compiles the kernels.
+
+    Returns the vocabulary's size and the caches, which hold two tokens.
+    """
+    caches = make_prompt_cache(model)
+    logits = model(mx.array([[0, 0]]), cache=caches)
+    mx.eval(logits, [cache.state for cache in caches])
+    return int(logits.shape[-1]), caches
+
+
+def _measure(model: nn.Module, most_tokens: int, context: int) -> tuple[Pace, int]:
+    """Time chunks, larger ones until size tells; return the pace they show, and the bytes that a
+    token takes meanwhile."""
+    first = min(_TIMED_TOKENS[0], context)
+    overhead, layer_bytes = _time_chunk(model, first)
+    per_token = overhead / first
+    for size in _TIMED_TOKENS[1:]:
+        if size > min(most_tokens, context):
+            break
+        seconds, layer_bytes = _time_chunk(model, size)
+        per_token = max(seconds - overhead, _LEAST_SECONDS) / (size - first)
+        if seconds > 2 * overhead:
+            break
+    overhead = max(overhead - first * per_token, _LEAST_SECONDS)
+    return Pace(most_tokens, overhead, per_token), layer_bytes
+
+
+def _time_chunk(model: nn.Module, size: int) -> tuple[float, int]:
+    """Return the seconds a prompt of `size` tokens takes, and the bytes for each meanwhile.
+
+    The better of two where they are short: the first one may have to compile.
+    """
+    best = math.inf
+    layer_bytes = 0
+    for _ in range(2):
+        if best < math.inf and best > _SHORT_SECONDS:
+            break
+        caches = make_prompt_cache(model)
+        before = mx.get_active_memory()
+        mx.reset_peak_memory()
+        begin = time.perf_counter()
+        model(mx.zeros((1, size), mx.int32), cache=caches)
+        mx.eval([cache.state for cache in caches])
+        best = min(best, time.perf_counter() - begin)
+        layer_bytes = max(0, mx.get_peak_memory() - before) // size
+    return best, layer_bytes
 
 
 def _bound_context(own: int | None, wanted: int | None) -> int:
@@ -106,7 +189,7 @@ def _describe(error: BaseException) -> str:
             text = f"config.json or generation_config.json is not valid JSON: {error}"
         case KeyError():
             text = f"config.json lacks {error}"
-        case _ if isinstance(error, _CHECKS) and str(error):
+        case _ if isinstance(error, CHECKS) and str(error):
             text = str(error)
         case _:
             text = f"{type(error).__name__}: {error}".removesuffix(": ")

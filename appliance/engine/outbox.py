@@ -89,6 +89,7 @@ class Outbox:
             known.text += row.text
             known.tokens += row.tokens
             known.ids.extend(row.ids)
+            known.logprobs.extend(row.logprobs)
             known.end = row.end
         seconds = dict(old.seconds)
         for phase, spent in new.seconds.items():
@@ -101,4 +102,6 @@ class Outbox:
             waiting=new.waiting,
             memory_bytes=new.memory_bytes,
             rows=old.rows,
+            started=old.started + new.started,
+            preempted=old.preempted + new.preempted,
         )

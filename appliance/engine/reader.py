@@ -12,7 +12,15 @@ import structlog
 from appliance.channel import FrameSplitter, encode_frame
 from appliance.engine.core import Core, Inbox
 from appliance.engine.outbox import Outbox
-from appliance.engine.wire import PROTOCOL_VERSION, Close, Hello, Row, Step, to_worker_decoder
+from appliance.engine.wire import (
+    PROTOCOL_VERSION,
+    Close,
+    Hello,
+    Row,
+    Step,
+    TokenLogprob,
+    to_worker_decoder,
+)
 
 if TYPE_CHECKING:
     from appliance.chat.tokenizer import TextDecoder, Tokenizer
@@ -30,15 +38,37 @@ class Detokenizer:
         self._decoders: dict[str, TextDecoder] = {}
 
     def fill(self, tokenizer: "Tokenizer", rows: list[Row]) -> None:
-        """Give every row the text of its ids; that of the token a `stop` ends with is left out."""
+        """Give every row the text of its ids, and its `logprobs` what only the tokenizer knows.
+
+        The token that a `stop` ends with has no text, and is taken out of `logprobs`.
+        """
         for row in rows:
             decoder = self._decoders.get(row.id)
             if decoder is None:
                 decoder = self._decoders[row.id] = tokenizer.decoder()
             is_stopped = row.end is not None and row.end.reason == "stop"
-            row.text = decoder.push(row.ids[:-1] if is_stopped else row.ids)
+            ids = row.ids[:-1] if is_stopped else row.ids
+            row.logprobs = row.logprobs[: len(ids)]
+            row.text = (
+                _explain(tokenizer, decoder, ids, row.logprobs)
+                if row.logprobs
+                else decoder.push(ids)
+            )
             if row.end is not None:
                 row.text += self._decoders.pop(row.id).flush()
+
+
+def _explain(
+    tokenizer: "Tokenizer", decoder: "TextDecoder", ids: list[int], entries: list[TokenLogprob]
+) -> str:
+    """Return the text of `ids`; fill in what each of their entries stands for and where."""
+    texts = []
+    for number, entry in zip(ids, entries, strict=True):
+        for token in (entry, *entry.top):
+            token.token = tokenizer.token_bytes(token.id)
+        entry.at = decoder.position
+        texts.append(decoder.push((number,)))
+    return "".join(texts)
 
 
 class Reader:

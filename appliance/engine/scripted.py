@@ -9,6 +9,7 @@ from appliance.engine.body import Outcome, Report
 from appliance.engine.script import Answer, Script, load_script
 from appliance.engine.wire import Load, MemoryLimits, Row, ScriptPrompt, Submit, WireError
 from appliance.errors import InvalidRequest, LoadFailed, SourceError
+from appliance.scheduler.sequence import Sequence
 
 _CONTEXT_TOKENS = 2**20
 _FAILURE = WireError("step_failed", "The script says that the engine fails here.")
@@ -70,17 +71,22 @@ class ScriptedBody:
         self._due: list[tuple[float, int, _Play]] = []
         self._num_inserted = 0
 
-    def count_prompt(self, submit: Submit) -> int:
+    def check(self, submit: Submit) -> int:
         """Return the words of the messages; see Body."""
         if not isinstance(submit.prompt, ScriptPrompt):
             raise InvalidRequest("A scripted model takes text, not token ids.", param="prompt")
         return submit.prompt.num_tokens
 
-    def insert(self, submit: Submit) -> None:
+    def has_room(self, submit: Submit, sequence: Sequence) -> bool:
+        """A script needs no memory."""
+        return True
+
+    def insert(self, submit: Submit, sequence: Sequence) -> None:
         """Begin an answer; its first piece is due after `first_delay`."""
         assert isinstance(submit.prompt, ScriptPrompt)
         answer = self._script.answer(submit.prompt.text)
         play = self._plays[submit.id] = _Play(submit.id, answer, submit.max_tokens)
+        play.index = sequence.num_produced
         self._num_inserted += 1
         heapq.heappush(self._due, (self._clock() + answer.first_delay, self._num_inserted, play))
 
@@ -118,6 +124,13 @@ class ScriptedBody:
         """Drop every answer."""
         self._plays.clear()
         self._due.clear()
+
+    def works(self) -> bool:
+        """A script always works."""
+        return True
+
+    def give_way(self) -> None:
+        """A script holds no memory."""
 
     def set_limits(self, limits: MemoryLimits) -> None:
         """A script has no memory share."""

@@ -27,7 +27,10 @@ LoadPhase = Literal["starting", "weights", "warming"]
 
 
 class WireError(msgspec.Struct, frozen=True):
-    """An error as facts; the gateway turns it into an exception of `appliance.errors`."""
+    """An error as facts; the gateway turns it into an exception of `appliance.errors`.
+
+    In an end row `retryable` says that the whole engine failed, and not for this request's sake.
+    """
 
     kind: ErrorKind
     message: str
@@ -56,7 +59,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
 
     kind: EngineKind = "batched"
     max_sequences: int = 32
-    prefill_chunk_tokens: int = 512
+    prefill_chunk_tokens: int = 2048
     max_context_tokens: int | None = None
     trust_remote_code: bool = False
     dense_float32: bool | None = None
@@ -195,13 +198,15 @@ class TokenLogprob(msgspec.Struct, array_like=True):
     """A token's natural log-probability before penalties, bias and temperature.
 
     `token` is what it stands for, bytes of an unfinished character included; the reader thread
-    fills it in. `top` are the likeliest tokens in falling order, without tops of their own.
+    fills it in. `top` are the likeliest tokens in falling order, without tops of their own. `at` is
+    where in the answer's text its own begins, in characters; the reader thread's, too.
     """
 
     id: int
     logprob: float
     token: bytes = b""
     top: "list[TokenLogprob]" = []
+    at: int = 0
 
 
 class Row(msgspec.Struct, array_like=True):
@@ -223,8 +228,8 @@ class Step(msgspec.Struct, frozen=True, tag="step"):
     """One engine step: seconds by phase (`prefill`, `decode`), sequences in the batch and waiting
     for it after the step, bytes in use, and a row for each request that got something.
 
-    `started` are the requests whose wait ended; one that was preempted starts again later.
-    `preempted` counts those sent back to wait."""
+    `started` are the requests whose wait ended, `preempted` those sent back to wait. One that
+    was preempted starts again later; in merged steps either may name it several times."""
 
     model: str
     number: int
@@ -234,7 +239,7 @@ class Step(msgspec.Struct, frozen=True, tag="step"):
     memory_bytes: int
     rows: list[Row]
     started: list[str] = []
-    preempted: int = 0
+    preempted: list[str] = []
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):

@@ -23,6 +23,7 @@ from appliance.telemetry.log import LogFormat, LogLevel, configure_logging
 
 _SEND_BUFFER_BYTES = 2**18
 _LOGGING = ("info", "auto")
+_SWITCH_SECONDS = 0.0005
 
 log = structlog.get_logger()
 
@@ -101,6 +102,8 @@ def main() -> None:
     faulthandler.enable()
     descriptor, level, log_format = (*sys.argv[1:4], *_LOGGING[len(sys.argv) - 2 :])
     configure_logging(cast(LogLevel, level), cast(LogFormat, log_format))
+    # The reader thread makes text while the engine thread prepares the next step.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     exit_after(Worker(socket.socket(fileno=int(descriptor))).serve)
 
 

@@ -125,7 +125,7 @@ class ServerSpec(Section):
 class AuthKeySpec(Section):
     """One API key: who it is, what it may do, and where its secret comes from."""
 
-    later_keys = frozenset({"limits", "priority"})
+    later_keys = frozenset({"limits"})
 
     name: Name = Field(description="What logs and metrics call the key's owner.")
     key: KeySecret = Field(description="Where the secret comes from; never the secret itself.")
@@ -133,20 +133,29 @@ class AuthKeySpec(Section):
     models: tuple[Name, ...] | None = Field(
         default=None, description="Only these models; none = all."
     )
+    priority: int = Field(
+        default=0,
+        ge=-1000,
+        le=1000,
+        description="Higher goes first; a request may only lower it.",
+    )
+    weight: float = Field(
+        default=1.0, ge=0.001, le=1000, description="Share of a model when keys compete for it."
+    )
 
 
 class EngineSpec(Section):
     """How a model runs; changing any of this needs a load."""
 
-    later_keys = frozenset({"memory", "step_timeout", "kv_quantization", "adapter", "draft"})
-    later_values = MappingProxyType({"kind": ("simple",)})
+    later_keys = frozenset({"memory", "kv_quantization", "adapter", "draft"})
 
-    kind: Literal["batched"] = Field(
-        default="batched", description="batched = continuous batching."
+    kind: Literal["batched", "simple"] = Field(
+        default="batched",
+        description="batched = continuous batching, simple = one request at a time.",
     )
     max_sequences: int = Field(default=32, ge=1, le=8192, description="Sequences decoded together.")
     prefill_chunk_tokens: int = Field(
-        default=512, ge=16, description="Most prompt tokens in one step."
+        default=2048, ge=16, description="Most prompt tokens in one step; speed decides below it."
     )
     max_context_tokens: int | None = Field(
         default=None,
@@ -156,6 +165,14 @@ class EngineSpec(Section):
     trust_remote_code: bool = Field(
         default=False, description="Run Python code that comes with the model's files."
     )
+    step_timeout: Seconds = Field(
+        default=60.0, gt=0, description="A worker is replaced after this long in one step."
+    )
+
+    @property
+    def num_slots(self) -> int:
+        """How many requests run together."""
+        return 1 if self.kind == "simple" else self.max_sequences
 
 
 class SamplingSpec(Section):
@@ -165,9 +182,20 @@ class SamplingSpec(Section):
         default=None, ge=0, le=2, description="0 = always the likeliest."
     )
     top_p: float | None = Field(default=None, gt=0, le=1, description="Keep this much probability.")
-    top_k: int | None = Field(default=None, ge=0, description="Keep this many tokens; 0 = all.")
+    top_k: int | None = Field(
+        default=None, ge=0, le=2**31 - 1, description="Keep this many tokens; 0 = all."
+    )
     min_p: float | None = Field(
         default=None, ge=0, le=1, description="Keep tokens this near the likeliest."
+    )
+    repetition_penalty: float | None = Field(
+        default=None, gt=0, le=10, description="Over 1 = rather not what was said already."
+    )
+    frequency_penalty: float | None = Field(
+        default=None, ge=-2, le=2, description="Taken off for each time a token was answered."
+    )
+    presence_penalty: float | None = Field(
+        default=None, ge=-2, le=2, description="Taken off once a token was answered."
     )
 
 

@@ -6,24 +6,32 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
+import structlog
 
 from appliance.chat.client import TextProcess
-from appliance.chat.event import Finished, GenerationEvent, TextDelta, Usage
+from appliance.chat.event import Finished, GenerationEvent, Usage
 from appliance.chat.request import ChatRequest, Sampling
 from appliance.chat.sampling import resolve_sampling
 from appliance.engine.interface import EngineStream
-from appliance.engine.wire import Row, ScriptPrompt, Submit, TokenPrompt
+from appliance.engine.wire import Row, Submit
 from appliance.errors import (
     ApplianceError,
-    ContextTooLong,
     DeadlineExceeded,
     InvalidRequest,
     RequestCancelled,
+    WorkerDied,
 )
 from appliance.manifest.spec import LimitsSpec
-from appliance.parsing.stop import StopCutter
+from appliance.pipeline.answer import AnswerText
+from appliance.pipeline.prompt import answer_tokens, render_prompt
+from appliance.pipeline.sender import RequestIds
 from appliance.registry.registry import Lease, Registry
 from appliance.registry.resident import Loaded
+
+_BACKSTOP_SECONDS = 1.0
+"""How much later than the gateway the worker ends a request: it cannot name the caller's limit."""
+
+log = structlog.get_logger()
 
 
 class Stage(StrEnum):
@@ -48,18 +56,9 @@ class Timeline:
     """When things happened to a request; monotonic seconds, None = not yet."""
 
     arrived: float = field(default_factory=time.monotonic)
-    accepted: float | None = None
+    started: float | None = None
     first_text: float | None = None
     last_text: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RequestIds:
-    """How a request is known: by our own id, by its client's, and by the key that sent it."""
-
-    own: str
-    client: str | None
-    key_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +75,10 @@ class Generation:
 
     `start` once; then `opened`; then `next_events` until Finished or an exception; and
     `close` on every way out. Event loop only.
+
+    A request whose worker dies is submitted once more, without its reader's noticing, unless some
+    of its answer was delivered. With `is_whole` nothing is, before the end; the reader then looks
+    at `is_renewed`: once it is true, what came before counts no more.
     """
 
     def __init__(self, ids: RequestIds, request: ChatRequest, pipe: Pipe) -> None:
@@ -88,11 +91,14 @@ class Generation:
         self.finish_reason: str | None = None
         self.error: Exception | None = None
         self.model_name: str | None = None
+        self.is_whole = False
+        self.is_renewed = False
         self._pipe = pipe
-        self._cutter = StopCutter(request.stop)
+        self._answer = AnswerText(request.stop, has_logprobs=request.logprobs is not None)
         self._lease: Lease | None = None
         self._loaded: Loaded | None = None
-        self._stream: EngineStream | None = None
+        self._submit: Submit | None = None  # only as long as it may be submitted again
+        self._stream = EngineStream(self._on_running)
         self._opening: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -106,10 +112,17 @@ class Generation:
         except ApplianceError as error:
             self.error = error
             raise
-        seconds = self._pipe.limits.request_timeout
+        most = self._pipe.limits.request_timeout
+        seconds = min(self.request.timeout_seconds or most, most)
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(seconds, self.abort, DeadlineExceeded(seconds))
         self._opening = asyncio.create_task(self._open(self._lease))
+
+    @property
+    def has_own_deadline(self) -> bool:
+        """Say whether the caller allows it less time than the server does."""
+        most = self._pipe.limits.request_timeout
+        return (self.request.timeout_seconds or most) < most
 
     async def opened(self, within_seconds: float | None = None) -> bool:
         """Wait until the engine took the request and return True; False if time ran out first.
@@ -136,18 +149,25 @@ class Generation:
         May return an empty list (see `wake`). Finished is the last event of the last list.
         Raises the error the request ended with.
         """
-        assert self._stream is not None
         try:
             rows = await self._stream.take()
         except ApplianceError as error:
+            if self._renew(error):
+                self._opening = asyncio.create_task(self._reopen())
+                return []
             self.error = self.error or error
-            raise
-        return self._events(rows) if rows else []
+            raise self.error from None
+        if self.error is not None:
+            raise self.error
+        self._note_accepted()
+        events = self._events(rows) if rows else []
+        if events and not self.is_whole:
+            self._submit = None
+        return events
 
     def wake(self) -> None:
         """Let a waiting `next_events` return now, with nothing if nothing came."""
-        if self._stream is not None:
-            self._stream.wake()
+        self._stream.wake()
 
     def abort(self, error: ApplianceError) -> None:
         """End the request with `error` in whatever stage it is; its reader gets the error."""
@@ -156,8 +176,7 @@ class Generation:
         self.error = error
         if self._opening is not None and not self._opening.done():
             self._opening.cancel()
-        if self._stream is not None:
-            self._stream.fail(error)
+        self._stream.fail(error)
         self._cancel_in_engine()
 
     def cancel(self) -> None:
@@ -181,7 +200,7 @@ class Generation:
             self._lease.release()
 
     def _cancel_in_engine(self) -> None:
-        if self._loaded is not None and self._stream is not None:
+        if self._loaded is not None:
             self._loaded.engine.cancel(self.id)
 
     def _take_lease(self) -> Lease:
@@ -202,50 +221,86 @@ class Generation:
     async def _open(self, lease: Lease) -> None:
         loaded = await lease.ready()
         self.stage = Stage.TEXT
-        prompt = await self._prompt(lease, loaded.context_tokens)
+        spec, request, sender = lease.resident.spec, self.request, self.ids.sender
+        prompt = await render_prompt(request, spec, self._pipe.text, loaded.context_tokens)
         loaded = await lease.ready()  # the worker may have been replaced meanwhile
-        submit = Submit(
-            model=lease.resident.spec.name,
+        cap = self._pipe.limits.max_output_tokens
+        most = answer_tokens(prompt, request.max_tokens, cap, loaded.context_tokens)
+        self._submit = Submit(
+            model=spec.name,
             id=self.id,
             prompt=prompt,
-            max_tokens=self._max_tokens(prompt, loaded.context_tokens),
+            max_tokens=most,
             sampling=resolve_sampling(
-                self.request.sampling,
-                Sampling(**lease.resident.spec.sampling.model_dump()),
+                request.sampling,
+                Sampling(**spec.sampling.model_dump()),
                 loaded.generation_config,
             ),
-            ignore_eos=self.request.ignore_eos,
+            ignore_eos=request.ignore_eos,
+            min_tokens=min(request.min_tokens, most),
+            stop_token_ids=request.stop_token_ids,
+            logprobs=request.logprobs,
+            key=sender.key_name,
+            weight=sender.weight,
+            priority=sender.lowered_priority(request.priority),
         )
+        self._enter(loaded)
+        try:
+            await self._stream.accepted()
+        except WorkerDied as error:
+            if not self._renew(error):
+                raise
+            self._enter(await lease.ready(is_patient=True))
+            await self._stream.accepted()
+        self._note_accepted()
+
+    def _enter(self, loaded: Loaded) -> None:
+        assert self._submit is not None
         self.stage = Stage.QUEUE
         self._loaded = loaded
-        self._stream = loaded.engine.submit(submit)
-        accepted = await self._stream.accepted()
-        self.stage = Stage.PREFILL
-        self.times.accepted = time.monotonic()
-        self.usage = Usage(accepted.prompt_tokens, 0, accepted.cached_tokens)
+        seconds = self._seconds_left() + _BACKSTOP_SECONDS
+        submit = msgspec.structs.replace(self._submit, timeout_seconds=seconds)
+        if self.is_renewed:
+            self._submit = None
+        loaded.engine.submit(submit, self._stream)
 
-    async def _prompt(self, lease: Lease, limit_tokens: int) -> TokenPrompt | ScriptPrompt:
-        spec = lease.resident.spec
-        if spec.is_scripted():
-            return script_prompt(self.request)
-        kwargs = spec.chat.template_kwargs | self.request.template_kwargs
-        request = msgspec.structs.replace(self.request, template_kwargs=kwargs)
-        ids = await self._pipe.text.render(spec.name, request, limit_tokens=limit_tokens)
-        return TokenPrompt(ids)
+    def _renew(self, error: ApplianceError) -> bool:
+        """Say whether the request is to be submitted again, and make ready for that."""
+        is_lost = isinstance(error, WorkerDied) and self.error is None
+        if not is_lost or self._submit is None:
+            return False
+        log.info("request_requeued", request_id=self.id, model=self.model_name)
+        self.is_renewed = True
+        self.stage, self.usage, self._loaded = Stage.MODEL, Usage(), None
+        self.times.started = self.times.last_text = None
+        if self._lease is not None:
+            self._lease.mark_running(False)
+        self._answer = AnswerText(self.request.stop, has_logprobs=self.request.logprobs is not None)
+        self._stream = EngineStream(self._on_running)
+        return True
 
-    def _max_tokens(self, prompt: TokenPrompt | ScriptPrompt, context_tokens: int) -> int:
-        """Return how many tokens the answer may have; raises ContextTooLong."""
-        asked, cap = self.request.max_tokens, self._pipe.limits.max_output_tokens
-        if isinstance(prompt, ScriptPrompt):
-            return asked or cap
-        room = context_tokens - len(prompt.ids)
-        if room <= 0 or (asked is not None and asked > room):
-            raise ContextTooLong(
-                limit_tokens=context_tokens,
-                prompt_tokens=len(prompt.ids),
-                max_tokens=(asked or 0) if room > 0 else 0,
-            )
-        return asked or min(room, cap)
+    async def _reopen(self) -> None:
+        assert self._lease is not None
+        try:
+            self._enter(await self._lease.ready(is_patient=True))
+        except ApplianceError as error:
+            self._stream.fail(error)
+
+    def _on_running(self, is_running: bool) -> None:
+        if self.times.started is None:
+            self.times.started = time.monotonic()
+        if self._lease is not None:
+            self._lease.mark_running(is_running)
+
+    def _note_accepted(self) -> None:
+        accepted = self._stream.acceptance
+        if self.stage is Stage.QUEUE and accepted is not None:
+            self.stage = Stage.PREFILL
+            self.usage = Usage(accepted.prompt_tokens, 0, accepted.cached_tokens)
+
+    def _seconds_left(self) -> float:
+        assert self._deadline is not None
+        return max(0.0, self._deadline.when() - asyncio.get_running_loop().time())
 
     def _events(self, rows: list[Row]) -> list[GenerationEvent]:
         self.stage = Stage.DECODE
@@ -253,10 +308,8 @@ class Generation:
         tokens = 0
         for row in rows:
             tokens += row.tokens
-            text = self._cutter.push(row.text)
-            if text:
-                events.append(TextDelta(text))
-            if self._cutter.matched is not None:
+            events += self._answer.push(row)
+            if self._answer.is_cut:
                 self._count(tokens)
                 events.append(self._finish("stop"))
                 self._cancel_in_engine()
@@ -275,9 +328,8 @@ class Generation:
         )
         if row.end.reason not in ("stop", "length"):
             return []  # the stream's next `take` raises what it ended with
-        held = self._cutter.flush()
         finished = self._finish("length" if row.end.reason == "length" else "stop")
-        return [TextDelta(held), finished] if held else [finished]
+        return [*self._answer.flush(), finished]
 
     def _finish(self, reason: str) -> Finished:
         self.finish_reason = reason
@@ -288,15 +340,3 @@ class Generation:
         self.usage = Usage(
             usage.prompt_tokens, usage.completion_tokens + tokens, usage.cached_tokens
         )
-
-
-def script_prompt(request: ChatRequest) -> ScriptPrompt:
-    """Return what a scripted engine answers to: the last user message and the words of all."""
-    last = ""
-    words = 0
-    for message in request.messages:
-        content = message.content or ""
-        words += len(content.split())
-        if message.role == "user":
-            last = content
-    return ScriptPrompt(text=last, num_tokens=words)

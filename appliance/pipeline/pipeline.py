@@ -19,7 +19,8 @@ from appliance.errors import (
     Unavailable,
 )
 from appliance.manifest.spec import LimitsSpec
-from appliance.pipeline.generation import Generation, Pipe, RequestIds
+from appliance.pipeline.generation import Generation, Pipe
+from appliance.pipeline.sender import RequestIds
 from appliance.registry.registry import Registry
 from appliance.telemetry.metrics import NO_MODEL, Metrics
 
@@ -57,6 +58,18 @@ class Pipeline:
         self._record(generation)
         self._log(generation)
 
+    async def whole(self, generation: Generation) -> list[GenerationEvent]:
+        """Return all events of an answer that is sent in one piece; raises what it ended with."""
+        generation.is_whole = True
+        events: list[GenerationEvent] = []
+        while generation.finish_reason is None:
+            was_renewed = generation.is_renewed
+            came = await self.next_events(generation)
+            if generation.is_renewed and not was_renewed:
+                events.clear()
+            events += came
+        return events
+
     async def next_events(self, generation: Generation) -> list[GenerationEvent]:
         """Return the generation's next events, and note when its text came."""
         events = await generation.next_events()
@@ -69,7 +82,7 @@ class Pipeline:
         generation = self._running.get(request_id)
         if generation is None:
             raise RequestNotFound(request_id)
-        if generation.ids.key_name != key_name and not is_admin:
+        if generation.ids.sender.key_name != key_name and not is_admin:
             raise Forbidden("Only the key that sent a request, or an admin, may cancel it.")
         generation.cancel()
         return generation
@@ -95,11 +108,11 @@ class Pipeline:
             client_request_id=generation.ids.client,
             api="chat",
             model=generation.model_name or NO_MODEL,
-            key=generation.ids.key_name or None,
+            key=generation.ids.sender.key_name or None,
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=usage.cached_tokens,
             completion_tokens=usage.completion_tokens,
-            queue_seconds=_since(times.arrived, times.accepted),
+            queue_seconds=_since(times.arrived, times.started),
             ttft_seconds=_since(times.arrived, times.first_text),
             duration_seconds=round(now - times.arrived, 6),
             finish_reason=generation.finish_reason,
@@ -113,8 +126,8 @@ class Pipeline:
         if model is None:
             return
         metrics.request_seconds.labels(model).observe(time.monotonic() - times.arrived)
-        if times.accepted is not None:
-            metrics.queue_seconds.labels(model).observe(times.accepted - times.arrived)
+        if times.started is not None:
+            metrics.queue_seconds.labels(model).observe(times.started - times.arrived)
         usage = generation.usage
         metrics.prompt_tokens_total.labels(model).inc(usage.prompt_tokens)
         metrics.cached_tokens_total.labels(model).inc(usage.cached_tokens)
@@ -123,10 +136,10 @@ class Pipeline:
     def _note_text(self, generation: Generation) -> None:
         model = generation.model_name
         now, times = time.monotonic(), generation.times
-        if times.last_text is None:
+        if times.first_text is None:
             times.first_text = now
             self._metrics.time_to_first_token_seconds.labels(model).observe(now - times.arrived)
-        else:
+        elif times.last_text is not None:
             self._metrics.inter_token_seconds.labels(model).observe(now - times.last_text)
         times.last_text = now
 
@@ -143,7 +156,7 @@ def _result(generation: Generation) -> str:
             return "cancelled"
         case Draining():
             return "shutdown"
-        case DeadlineExceeded():
+        case DeadlineExceeded() if not generation.has_own_deadline:
             return "error"
         case RequestError() | Unavailable():
             return "rejected"

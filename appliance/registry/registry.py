@@ -13,21 +13,29 @@ from appliance.telemetry.metrics import Metrics
 class Lease:
     """The right to use a resident for one request. Event loop only; `release` is idempotent."""
 
-    __slots__ = ("_is_released", "resident")
+    __slots__ = ("_is_released", "_is_running", "resident")
 
     def __init__(self, resident: Resident) -> None:
         self.resident = resident
         self._is_released = False
+        self._is_running = False
         resident.num_leases += 1
 
-    async def ready(self) -> Loaded:
-        """Wait until the model answers; raises ModelNotReady."""
-        return await self.resident.ready()
+    async def ready(self, *, is_patient: bool = False) -> Loaded:
+        """Wait until the model answers; see Resident."""
+        return await self.resident.ready(is_patient=is_patient)
+
+    def mark_running(self, is_running: bool) -> None:
+        """Count the request among those that the engine works on, or those that wait."""
+        is_running = is_running and not self._is_released
+        self.resident.num_running += is_running - self._is_running
+        self._is_running = is_running
 
     def release(self) -> None:
         """Give the right back; unloading waits for the last one."""
         if not self._is_released:
             self._is_released = True
+            self.mark_running(False)
             self.resident.num_leases -= 1
 
 
@@ -71,7 +79,7 @@ class Registry:
         """Take the right to use a model; raises ModelNotFound or QueueFull at once, never waits."""
         resident = self.find(name)
         queue = resident.spec.limits.queue or self._server.limits.queue_per_model
-        if resident.num_leases >= resident.spec.engine.max_sequences + queue:
+        if resident.num_leases >= resident.spec.engine.num_slots + queue:
             raise QueueFull(resident.spec.name, queue)
         return Lease(resident)
 
@@ -83,9 +91,9 @@ class Registry:
         """Set the gauges that are counted rather than kept; called at each scrape."""
         for resident in self._residents.values():
             name = resident.spec.name
-            running = min(resident.num_leases, resident.batch_size)
-            metrics.requests_running.labels(name).set(running)
-            metrics.requests_waiting.labels(name).set(resident.num_leases - running)
+            waiting = resident.num_leases - resident.num_running
+            metrics.requests_running.labels(name).set(resident.num_running)
+            metrics.requests_waiting.labels(name).set(waiting)
 
     def is_converged(self) -> bool:
         """Say whether every model that must be in memory answers."""

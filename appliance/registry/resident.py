@@ -71,8 +71,8 @@ class Resident:
         self.loaded: Loaded | None = None
         self.restarts = 0
         self.num_leases = 0
+        self.num_running = 0
         self.memory_bytes = 0
-        self.batch_size = 0
         self._reason = "not loaded yet"
         self._since = time.monotonic()
         self._progress: WorkProgress | None = None
@@ -102,13 +102,19 @@ class Resident:
         loaded, self.loaded = self.loaded, None
         if loaded is not None:
             await loaded.engine.close()
+        self._clear_gauges()
         self._enter(Phase.ABSENT, "unloaded")
 
-    async def ready(self) -> Loaded:
-        """Wait until the model answers, loading it if need be; raises ModelNotReady."""
+    async def ready(self, *, is_patient: bool = False) -> Loaded:
+        """Wait until the model answers, loading it if need be; raises ModelNotReady.
+
+        With `is_patient` a back-off that is under way is waited for as well, but not a second one.
+        """
         self.load()
         while self.loaded is None:
-            if self.phase is Phase.FAILED:
+            if self.phase is Phase.FAILED and is_patient and self._retry_at is not None:
+                is_patient = False
+            elif self.phase is Phase.FAILED:
                 retry = self._seconds_to_retry()
                 # The reason may name the operator's files: it is for status and the log.
                 raise ModelNotReady(
@@ -171,7 +177,9 @@ class Resident:
             await self._around.text.configure(name, directory, self._template_file())
         self._lost = asyncio.get_running_loop().create_future()
         events = EngineEvents(self._on_step, self._on_load, self._on_lost)
-        engine = WorkerEngine(name, events, self._around.worker_arguments)
+        engine = WorkerEngine(
+            name, events, self._around.worker_arguments, self.spec.engine.step_timeout
+        )
         settings = engine_settings(self.spec)
         ready = await engine.start(wire.Load(model=name, directory=str(directory), engine=settings))
         self.loaded = Loaded(engine, ready.context_tokens, generation_config)
@@ -232,8 +240,7 @@ class Resident:
         # At once, so that no request is handed to the dead engine before this model's task runs.
         self.loaded = None
         self.restarts += 1
-        self._set_memory(0)
-        self._set_batch_size(0)
+        self._clear_gauges()
         self._around.metrics.worker_restarts_total.labels(self.spec.name).inc()
         self._enter(Phase.LOADING, f"starting again: {error}")
         if self._lost is not None and not self._lost.done():
@@ -243,12 +250,14 @@ class Resident:
         metrics, name = self._around.metrics, self.spec.name
         for phase, seconds in step.seconds.items():
             metrics.engine_step_seconds.labels(name, phase).observe(seconds)
-        self._set_batch_size(step.batch_size)
+        if step.preempted:
+            metrics.preemptions_total.labels(name).inc(len(step.preempted))
+        metrics.batch_size.labels(name).set(step.batch_size)
         self._set_memory(step.memory_bytes)
 
-    def _set_batch_size(self, num_sequences: int) -> None:
-        self.batch_size = num_sequences
-        self._around.metrics.batch_size.labels(self.spec.name).set(num_sequences)
+    def _clear_gauges(self) -> None:
+        self._around.metrics.batch_size.labels(self.spec.name).set(0)
+        self._set_memory(0)
 
     def _set_memory(self, num_bytes: int) -> None:
         self.memory_bytes = num_bytes
@@ -259,7 +268,7 @@ def engine_settings(spec: ModelSpec) -> wire.EngineSettings:
     """Return what a worker needs to know of the model's `engine` section."""
     return wire.EngineSettings(
         kind="scripted" if spec.is_scripted() else spec.engine.kind,
-        max_sequences=spec.engine.max_sequences,
+        max_sequences=spec.engine.num_slots,
         prefill_chunk_tokens=spec.engine.prefill_chunk_tokens,
         max_context_tokens=spec.engine.max_context_tokens,
         trust_remote_code=spec.engine.trust_remote_code,

@@ -52,7 +52,7 @@ class Metrics:
             "request_seconds", "From the request's arrival to its end.", _SECONDS
         )
         self.queue_seconds = self._histogram(
-            "queue_seconds", "From arrival until the engine took the request.", _SECONDS
+            "queue_seconds", "From arrival until the engine began with the request.", _SECONDS
         )
         self.time_to_first_token_seconds = self._histogram(
             "time_to_first_token_seconds", "From arrival to the first text.", _SECONDS
@@ -70,9 +70,16 @@ class Metrics:
 
     def _define_engines(self) -> None:
         self.engine_step_seconds = self._histogram(
-            "engine_step_seconds", "Time of engine steps by phase.", _STEP_SECONDS, "model", "phase"
+            "engine_step_seconds",
+            "Time of engine steps by phase; steps sent together count as one.",
+            _STEP_SECONDS,
+            "model",
+            "phase",
         )
         self.batch_size = self._gauge("batch_size", "Sequences in the engine's batch.", "model")
+        self.preemptions_total = self._counter(
+            "preemptions", "Running requests that had to make room and wait again.", "model"
+        )
         self.memory_bytes = self._gauge("memory_bytes", "Bytes held.", "model", "kind")
         self.model_phase = self._gauge(
             "model_phase", "1 for the phase the model is in.", "model", "phase"
@@ -115,6 +122,7 @@ class Metrics:
             self.cached_tokens_total,
             self.completion_tokens_total,
             self.batch_size,
+            self.preemptions_total,
             self.model_loads_total,
             self.worker_restarts_total,
         ]

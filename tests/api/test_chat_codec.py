@@ -5,8 +5,9 @@ import pytest
 
 from appliance.api.openai.codec import ChatChunkCodec, chat_completion, to_chat_request
 from appliance.api.openai.wire import NEUTRAL, ChatBody
-from appliance.chat.event import Finished, GenerationEvent, TextDelta, Usage
-from appliance.chat.request import Message, ToolCall
+from appliance.chat.event import Finished, GenerationEvent, TextDelta, TokenLogprob, Usage
+from appliance.chat.request import Message, Sampling, SamplingParams, ToolCall
+from appliance.chat.sampling import resolve_sampling
 from appliance.errors import InvalidRequest, ModelNotReady
 
 EVENTS: list[GenerationEvent] = [
@@ -17,13 +18,24 @@ EVENTS: list[GenerationEvent] = [
 HEAD = '{"id":"chatcmpl-r1","object":"chat.completion.chunk","created":7,"model":"m","choices":['
 
 
+TOKENS = (
+    TokenLogprob(b"a", -0.5, (TokenLogprob(b"a", -0.5), TokenLogprob(b'"', -1.25))),
+    TokenLogprob("é".encode()[:1], -float("inf")),
+)
+LOGPROBS = (
+    '{"content":[{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":['
+    '{"token":"a","logprob":-0.5,"bytes":[97]},{"token":"\\"","logprob":-1.25,"bytes":[34]}]},'
+    '{"token":"\ufffd","logprob":-9999.0,"bytes":[195],"top_logprobs":[]}],"refusal":null}'
+)
+
+
 def decode_body(**fields: object) -> ChatBody:
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **fields}
     return msgspec.json.decode(msgspec.json.encode(body), type=ChatBody)
 
 
-def chunk(delta: str, reason: str = "null", tail: str = "") -> str:
-    choice = f'{{"index":0,"delta":{{{delta}}},"logprobs":null,"finish_reason":{reason}}}]'
+def chunk(delta: str, reason: str = "null", tail: str = "", logprobs: str = "null") -> str:
+    choice = f'{{"index":0,"delta":{{{delta}}},"logprobs":{logprobs},"finish_reason":{reason}}}]'
     return f"data: {HEAD}{choice}{tail}}}\n\n"
 
 
@@ -58,6 +70,20 @@ def test_stream_with_usage_is_these_bytes() -> None:
     )
 
 
+def test_stream_with_logprobs_is_these_bytes() -> None:
+    codec = ChatChunkCodec("r1", "m", include_usage=False, created=7)
+
+    sent = codec.events([TextDelta("aé", TOKENS), TextDelta("b", ()), TextDelta("c"), EVENTS[-1]])
+
+    assert sent.decode() == (
+        chunk('"content":"aé"', logprobs=LOGPROBS)
+        + chunk('"content":"b"', logprobs='{"content":[],"refusal":null}')
+        + chunk('"content":"c"')
+        + chunk("", '"length"')
+        + "data: [DONE]\n\n"
+    )
+
+
 def test_error_event_is_these_bytes() -> None:
     codec = ChatChunkCodec("r1", "m", include_usage=False)
 
@@ -69,11 +95,23 @@ def test_error_event_is_these_bytes() -> None:
 
 
 def test_whole_answer_folds_the_same_events() -> None:
-    answer = chat_completion("r1", "m", EVENTS, created=7)
+    answer = chat_completion("r1", "m", EVENTS, has_logprobs=False, created=7)
 
     assert answer["choices"][0]["message"]["content"] == 'say "hi"\n\u2028é👋'
     assert answer["choices"][0]["finish_reason"] == "length"
     assert answer["usage"]["total_tokens"] == 7
+
+
+def test_whole_answer_folds_the_logprobs() -> None:
+    first, second = TextDelta("a", TOKENS[:1]), TextDelta("", TOKENS[1:])
+
+    asked = chat_completion("r1", "m", [first, second, EVENTS[-1]], has_logprobs=True, created=7)
+    empty = chat_completion("r1", "m", EVENTS[-1:], has_logprobs=True)
+    unasked = chat_completion("r1", "m", EVENTS, has_logprobs=False)
+
+    assert msgspec.json.encode(asked["choices"][0]["logprobs"]).decode() == LOGPROBS
+    assert empty["choices"][0]["logprobs"] == {"content": [], "refusal": None}
+    assert unasked["choices"][0]["logprobs"] is None
 
 
 @pytest.mark.parametrize("name", NEUTRAL)
@@ -115,6 +153,65 @@ def test_limits_and_stops_are_read() -> None:
     assert (request.max_tokens, request.stop) == (3, ("x",))
     assert (request.sampling.top_k, request.sampling.seed) == (0, -4)
     assert to_chat_request(decode_body(stop=["a", "b"])).stop == ("a", "b")
+
+
+def test_sampling_fields_are_read() -> None:
+    request = to_chat_request(
+        decode_body(
+            repetition_penalty=1.5,
+            frequency_penalty=-2,
+            presence_penalty=2,
+            logit_bias={"0": 100, "2147483647": -0.5},
+        )
+    )
+
+    assert request.sampling == Sampling(
+        repetition_penalty=1.5,
+        frequency_penalty=-2.0,
+        presence_penalty=2.0,
+        logit_bias={0: 100.0, 2147483647: -0.5},
+    )
+
+
+def test_engine_fields_are_read() -> None:
+    request = to_chat_request(
+        decode_body(min_tokens=3, max_tokens=3, stop_token_ids=[5, 6], priority=-4, timeout=0.5)
+    )
+
+    assert (request.min_tokens, request.stop_token_ids) == (3, (5, 6))
+    assert (request.priority, request.timeout_seconds) == (-4, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, None),
+        ({"logprobs": None, "top_logprobs": None}, None),
+        ({"logprobs": False, "top_logprobs": 0}, None),
+        ({"logprobs": True}, 0),
+        ({"logprobs": True, "top_logprobs": 20}, 20),
+    ],
+)
+def test_logprobs_are_none_or_how_many_come_with_each(
+    fields: dict[str, object], expected: int | None
+) -> None:
+    assert to_chat_request(decode_body(**fields)).logprobs == expected
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"frequency_penalty": 0, "presence_penalty": 0.0, "repetition_penalty": 1},
+        {"logit_bias": {}, "stop_token_ids": [], "min_tokens": 0, "logprobs": False},
+        dict.fromkeys(("logit_bias", "stop_token_ids", "min_tokens", "priority", "timeout")),
+    ],
+)
+def test_neutral_value_asks_for_nothing(fields: dict[str, object]) -> None:
+    request = to_chat_request(decode_body(**fields))
+
+    sampling = resolve_sampling(request.sampling, Sampling(), {})
+    assert sampling == SamplingParams()
+    assert msgspec.structs.replace(request, sampling=Sampling()) == to_chat_request(decode_body())
 
 
 def test_part_that_is_not_text_is_refused_by_its_place() -> None:

@@ -50,6 +50,16 @@ def test_ids_and_texts_are_those_of_transformers(
         assert tokenizer.decode(ids) == theirs.decode(ids, skip_special_tokens=True) == pieces
 
 
+def test_bytes_of_tokens_are_the_text_of_transformers(
+    tokenizer: Tokenizer, theirs: transformers.PreTrainedTokenizerBase
+) -> None:
+    for text in HARD_TEXTS:
+        ids = tokenizer.encode(text)
+        joined = b"".join(tokenizer.token_bytes(number) for number in ids)
+
+        assert joined.decode() == theirs.decode(ids, clean_up_tokenization_spaces=False)
+
+
 def test_special_tokens_are_those_of_transformers(
     tokenizer: Tokenizer, theirs: transformers.PreTrainedTokenizerBase
 ) -> None:

@@ -28,6 +28,27 @@ def test_sampling_keeps_an_explicit_zero() -> None:
     assert resolve_sampling(request, operator, own) == SamplingParams(0.0, 1.0, 0, 0.0)
 
 
+def test_penalties_are_the_requests_the_operators_or_the_models() -> None:
+    request = Sampling(frequency_penalty=0.0, logit_bias={7: -100.0})
+    operator = Sampling(frequency_penalty=0.5, presence_penalty=-1.0)
+    # The library that writes these files has only one kind of penalty.
+    own = {"repetition_penalty": 1.1, "presence_penalty": 2.0, "frequency_penalty": 2.0}
+
+    params = resolve_sampling(request, operator, own)
+
+    assert params == SamplingParams(
+        repetition_penalty=1.1, presence_penalty=-1.0, logit_bias={7: -100.0}
+    )
+
+
+def test_penalty_of_the_model_yields_to_the_operators() -> None:
+    own = {"repetition_penalty": 1.1, "do_sample": False}
+
+    assert resolve_sampling(Sampling(), Sampling(), own).repetition_penalty == 1.1
+    operators = resolve_sampling(Sampling(), Sampling(repetition_penalty=1.0), own)
+    assert operators.repetition_penalty == 1.0
+
+
 @pytest.mark.parametrize(
     ("request_temperature", "expected"),
     [pytest.param(None, 0.0, id="greedy"), pytest.param(0.5, 0.5, id="request wins")],
@@ -72,6 +93,8 @@ def test_malformed_generation_config_is_named(tmp_path: Path, text: str) -> None
         ("top_k", "1" + "0" * 30),
         ("top_k", "-2"),
         ("min_p", "-0.1"),
+        ("repetition_penalty", "0"),
+        ("repetition_penalty", "Infinity"),
     ],
 )
 def test_generation_config_that_nothing_can_be_sampled_with_is_named(
@@ -86,6 +109,7 @@ def test_generation_config_that_nothing_can_be_sampled_with_is_named(
 @pytest.mark.parametrize("top_k", [-1, 0, 20, 50.0])
 def test_generation_config_in_range_is_returned(tmp_path: Path, top_k: float) -> None:
     config = {"temperature": 0, "top_p": 1, "top_k": top_k, "min_p": 0.0}
+    config["repetition_penalty"] = 1.1
     (tmp_path / "generation_config.json").write_text(json.dumps(config))
 
     assert read_generation_config(tmp_path) == config

@@ -1,4 +1,4 @@
-"""Greedy answers of a worker are those of plain mlx-lm, alone and in a crowd."""
+"""Greedy answers of a worker are those of plain mlx-lm, as ids and as text."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,14 +11,12 @@ from mlx_lm.utils import load_model
 
 from appliance.chat.tokenizer import Tokenizer
 from appliance.engine.wire import EngineSettings
-from tests.engine.worker_client import Answer, WorkerClient, cancel, tokens
+from tests.engine.worker_client import WorkerClient, tokens
 from tests.tiny_models import ARCHITECTURES, VOCAB_SIZE, write_tiny_model
 
 pytestmark = pytest.mark.mlx
 
 _NUM_TOKENS = 24
-_LENGTHS = (37, 1, 12, 70)
-_NOTHING = Answer()
 
 
 @dataclass
@@ -40,7 +38,7 @@ def loaded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Loaded]:
     folder = write_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
-    worker = WorkerClient.spawn()
+    worker = WorkerClient.in_process()
     worker.load(folder, EngineSettings(prefill_chunk_tokens=16, max_sequences=4))
     yield Loaded(folder, worker)
     worker.close()
@@ -50,7 +48,7 @@ def _prompt(length: int) -> list[int]:
     return [(length * 31 + index * 17) % (VOCAB_SIZE - 2) for index in range(length)]
 
 
-def test_greedy_answer_equals_plain_generation_alone(loaded: Loaded) -> None:
+def test_greedy_answer_equals_plain_generation(loaded: Loaded) -> None:
     prompt = _prompt(37)
     wrong = [*prompt[:33], prompt[33] + 1, *prompt[34:]]
     assert loaded.expect(prompt) != loaded.expect(wrong)
@@ -62,29 +60,3 @@ def test_greedy_answer_equals_plain_generation_alone(loaded: Loaded) -> None:
     assert answer.accepted is not None
     assert answer.accepted.prompt_tokens == 37
     assert (answer.end.reason, answer.end.completion_tokens) == ("length", _NUM_TOKENS)
-
-
-def test_greedy_answer_equals_plain_generation_in_a_crowd(loaded: Loaded) -> None:
-    prompts = [_prompt(length) for length in _LENGTHS]
-    expected = [loaded.expect(prompt) for prompt in prompts]
-    assert len({tuple(ids) for ids in expected}) == len(_LENGTHS)
-
-    answers = loaded.worker.ask(
-        *(tokens(f"crowd-{len(prompt)}", prompt, _NUM_TOKENS) for prompt in prompts)
-    )
-
-    assert [answer.ids for answer in answers] == expected
-
-
-def test_greedy_answer_survives_the_cancel_of_a_neighbour(loaded: Loaded) -> None:
-    prompts = [_prompt(length) for length in _LENGTHS]
-    submits = [tokens(f"left-{len(prompt)}", prompt, _NUM_TOKENS) for prompt in prompts]
-    loaded.worker.send(*submits)
-    loaded.worker.until(lambda _: len(loaded.worker.answers.get("left-12", _NOTHING).ids) > 2)
-
-    loaded.worker.send(cancel("left-12"))
-    loaded.worker.until_ended([submit.id for submit in submits])
-
-    for submit, prompt in zip(submits, prompts, strict=True):
-        if submit.id != "left-12":
-            assert loaded.worker.answers[submit.id].ids == loaded.expect(prompt)

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import mlx.core as mx
 import pytest
-from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model, quantize_model, save_model
 
-from appliance.engine.batched import BatchedBody
+from appliance.engine.language import LanguageBody
 from appliance.engine.loader import load_body
-from appliance.engine.sequential import SequentialBody
 from appliance.engine.wire import EngineSettings, Load, LoadPhase
 from appliance.errors import LoadFailed
 from tests.tiny_models import ARCHITECTURES, write_tiny_model
@@ -24,16 +22,17 @@ def _ignore(phase: LoadPhase, done: int, total: int) -> None:
     pass
 
 
-def _load(folder: Path, engine: EngineSettings | None = None) -> BatchedBody | SequentialBody:
+def _load(folder: Path, engine: EngineSettings | None = None) -> LanguageBody:
     return load_body(Load("tiny", str(folder), engine or EngineSettings()), _ignore)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_loader_chooses_the_body_by_the_caches(tmp_path: Path, architecture: str) -> None:
+def test_loader_batches_every_model_whose_caches_allow_it(
+    tmp_path: Path, architecture: str
+) -> None:
     body = _load(write_tiny_model(tmp_path, architecture))
 
-    kind = SequentialBody if architecture == "llama4" else BatchedBody
-    assert isinstance(body, kind)
+    assert body.max_sequences == (1 if architecture == "llama4" else 32)
     assert body.context_tokens == 256
     assert body.footprint_bytes > 0
     body.close()
@@ -67,12 +66,16 @@ def test_loader_makes_quantised_weights_dense_float32_on_cpu(tmp_path: Path, den
     folder = write_tiny_model(tmp_path, "llama", hidden_size=64)
     _quantize(folder)
 
+    weights = load_model(folder)[0].parameters()
+    num_packed = sum(array.nbytes for _, array in tree_flatten(weights))
+    del weights
+    before = mx.get_active_memory()
+
     body = _load(folder, EngineSettings(dense_float32=None if dense else False))
 
-    layers = [module for _, module in body.model.named_modules()]
-    dtypes = {array.dtype for _, array in tree_flatten(body.model.parameters())}
-    assert any(isinstance(layer, nn.QuantizedLinear) for layer in layers) is not dense
-    assert (dtypes == {mx.float32}) is dense
+    grown = body.footprint_bytes - before
+    assert (grown > 4 * num_packed) is dense
+    assert (grown < 2 * num_packed) is not dense
     body.close()
 
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from appliance.channel import FrameSplitter, encode_frame, spawn_child
 from appliance.chat.request import SamplingParams
@@ -23,6 +24,7 @@ from appliance.engine.wire import (
     ScriptPrompt,
     Step,
     Submit,
+    TokenLogprob,
     TokenPrompt,
     ToWorker,
     from_worker_decoder,
@@ -42,6 +44,7 @@ class Answer:
     text: str = ""
     tokens: int = 0
     ids: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
     ends: list[End] = field(default_factory=list)
 
     @property
@@ -51,15 +54,57 @@ class Answer:
         return end
 
 
-class WorkerClient:
+_NOTHING = Answer()
+
+
+class Transcript:
+    """The frames of a worker, and what they say sorted by request id."""
+
+    def __init__(self) -> None:
+        self.frames: list[FromWorker] = []
+        self.answers: dict[str, Answer] = {}
+
+    def note(self, frame: FromWorker) -> None:
+        """Add a frame."""
+        self.frames.append(frame)
+        match frame:
+            case Accepted():
+                self.answers.setdefault(frame.id, Answer()).accepted = frame
+            case Refused():
+                self.answers.setdefault(frame.id, Answer()).refused = frame
+            case Step():
+                for row in frame.rows:
+                    answer = self.answers[row.id]
+                    answer.text += row.text
+                    answer.tokens += row.tokens
+                    answer.ids += row.ids
+                    answer.logprobs += row.logprobs
+                    answer.ends += [row.end] if row.end else []
+            case _:
+                pass
+
+    def steps(self) -> list[Step]:
+        """Return every step that came so far."""
+        return [frame for frame in self.frames if isinstance(frame, Step)]
+
+    def started(self) -> list[str]:
+        """Return the ids that entered the batch, each time that they did."""
+        return [name for step in self.steps() for name in step.started]
+
+    def have_ended(self, ids: Iterable[str]) -> bool:
+        """Say whether each of `ids` has ended or been refused."""
+        answers = [self.answers.get(request_id, _NOTHING) for request_id in ids]
+        return all(answer.ends or answer.refused for answer in answers)
+
+
+class WorkerClient(Transcript):
     """Sends frames and sorts what comes back by request id."""
 
     def __init__(self, sock: socket.socket, process: subprocess.Popen[bytes] | None) -> None:
+        super().__init__()
         sock.settimeout(_PATIENCE_SECONDS)
         self.sock = sock
         self.process = process
-        self.frames: list[FromWorker] = []
-        self.answers: dict[str, Answer] = {}
         self._unread: deque[FromWorker] = deque()
         self._splitter = FrameSplitter()
         self._decoder = from_worker_decoder()
@@ -90,14 +135,14 @@ class WorkerClient:
         """Read frames up to the first that is wanted and return it."""
         while True:
             frame = self._read()
-            self.frames.append(frame)
-            self._sort(frame)
+            self.note(frame)
             if is_wanted(frame):
                 return frame
 
     def until_ended(self, ids: Iterable[str]) -> None:
         """Read until each of `ids` has ended or been refused."""
-        while not all(self._has_ended(request_id) for request_id in ids):
+        wanted = list(ids)
+        while not self.have_ended(wanted):
             self.until(lambda frame: isinstance(frame, Step | Refused))
 
     def ask(self, *submits: Submit) -> list[Answer]:
@@ -105,10 +150,6 @@ class WorkerClient:
         self.send(*submits)
         self.until_ended([submit.id for submit in submits])
         return [self.answers[submit.id] for submit in submits]
-
-    def steps(self) -> list[Step]:
-        """Return every step that came so far."""
-        return [frame for frame in self.frames if isinstance(frame, Step)]
 
     def close(self) -> None:
         """Close our end and wait until the process has gone."""
@@ -124,26 +165,6 @@ class WorkerClient:
             self._unread.extend(map(self._decoder.decode, self._splitter.feed(data)))
         return self._unread.popleft()
 
-    def _sort(self, frame: FromWorker) -> None:
-        match frame:
-            case Accepted():
-                self.answers.setdefault(frame.id, Answer()).accepted = frame
-            case Refused():
-                self.answers.setdefault(frame.id, Answer()).refused = frame
-            case Step():
-                for row in frame.rows:
-                    answer = self.answers[row.id]
-                    answer.text += row.text
-                    answer.tokens += row.tokens
-                    answer.ids += row.ids
-                    answer.ends += [row.end] if row.end else []
-            case _:
-                pass
-
-    def _has_ended(self, request_id: str) -> bool:
-        answer = self.answers.get(request_id)
-        return answer is not None and bool(answer.ends or answer.refused)
-
 
 def tokens(
     request_id: str,
@@ -152,9 +173,11 @@ def tokens(
     sampling: SamplingParams = GREEDY,
     *,
     ignore_eos: bool = True,
+    **fields: Any,  # noqa: ANN401
 ) -> Submit:
-    """Return a request to a language model."""
-    return Submit(MODEL, request_id, TokenPrompt(ids), max_tokens, sampling, ignore_eos)
+    """Return a request to a language model; `fields` are more of Submit's."""
+    prompt = TokenPrompt(ids)
+    return Submit(MODEL, request_id, prompt, max_tokens, sampling, ignore_eos, **fields)
 
 
 def words(request_id: str, text: str, max_tokens: int = 1000) -> Submit:

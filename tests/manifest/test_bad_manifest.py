@@ -38,6 +38,7 @@ BEYOND_SCHEMA = {
     "huge_size",
     "zero_heartbeat",
     "zero_limits",
+    "zero_step_timeout",
     "bad_hf_source",
     "bad_wheel_source",
     "wheel_member_climbs",

@@ -84,6 +84,20 @@ def test_keys_become_digests_by_name() -> None:
     }
 
 
+def test_keys_compete_by_weight_and_priority() -> None:
+    first, second, _ = good("keys").manifest.auth_keys
+
+    assert (first.priority, first.weight) == (-5, 0.5)
+    assert (second.priority, second.weight) == (0, 1.0)
+
+
+def test_simple_engine_has_one_slot_whatever_else_it_says() -> None:
+    simple, batched = good("engines").manifest.models
+
+    assert (simple.engine.num_slots, simple.engine.step_timeout) == (1, 90.0)
+    assert (batched.engine.num_slots, batched.engine.step_timeout) == (8, 60.0)
+
+
 def test_loaded_manifest_shows_neither_values_nor_text() -> None:
     shown = repr(good("keys")) + repr(good("keys").manifest.auth_keys) + str(good("variables"))
 
@@ -115,7 +129,7 @@ def test_least_manifest_has_every_default() -> None:
     assert manifest.server.drain == 30.0
 
 
-@pytest.mark.parametrize("name", ["anchors", "defaults", "scalars", "variables", "keys"])
+@pytest.mark.parametrize("name", ["anchors", "defaults", "scalars", "variables", "keys", "engines"])
 def test_schema_takes_what_the_loader_takes(name: str) -> None:
     text = (TESTDATA / f"{name}.good.yaml").read_text(encoding="utf-8")
     value = json.loads(json.dumps(read_tree(text, str).value))

@@ -77,6 +77,25 @@ def test_resident_tries_again_after_any_failure(tmp_path: Path, error: Exception
     asyncio.run(asyncio.wait_for(main(), 30))
 
 
+def test_patient_caller_waits_out_one_back_off(tmp_path: Path) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text("[]\n")
+
+    async def main(*errors: Exception) -> None:
+        resident = make_resident(ShelfStore(script, *errors))
+        with pytest.raises(ModelNotReady):
+            await resident.ready()
+        try:
+            loaded = await resident.ready(is_patient=True)
+            assert loaded.engine.pid is not None
+        finally:
+            await resident.unload()
+
+    asyncio.run(asyncio.wait_for(main(OSError("busy")), 30))
+    with pytest.raises(ModelNotReady):
+        asyncio.run(asyncio.wait_for(main(OSError("busy"), OSError("busy")), 30))
+
+
 def test_resident_asks_once_when_only_a_new_manifest_helps(tmp_path: Path) -> None:
     store = ShelfStore(tmp_path, SourceError("path:x", "there is no such folder"))
 

@@ -12,11 +12,11 @@ from appliance.api.body import BodyReader, JsonResponse
 from appliance.api.openai.codec import ChatChunkCodec, chat_completion, to_chat_request
 from appliance.api.openai.wire import ChatBody
 from appliance.api.sse import SseResponse, StreamTimes
-from appliance.chat.event import GenerationEvent
 from appliance.errors import InvalidRequest, ModelNotFound
 from appliance.manifest.spec import ServerSpec
-from appliance.pipeline.generation import Generation, RequestIds
+from appliance.pipeline.generation import Generation
 from appliance.pipeline.pipeline import Pipeline
+from appliance.pipeline.sender import RequestIds
 from appliance.registry.registry import Registry
 from appliance.registry.resident import Resident
 from appliance.telemetry.metrics import Metrics
@@ -87,8 +87,11 @@ class OpenAiRoutes:
         generation.start()
         if not body.stream:
             await generation.opened()
-            events = await self._fold(generation)
-            return JsonResponse(chat_completion(generation.id, body.model, events))
+            events = await self._pipeline.whole(generation)
+            answer = chat_completion(
+                generation.id, body.model, events, has_logprobs=bool(body.logprobs)
+            )
+            return JsonResponse(answer)
         await generation.opened(GRACE_SECONDS)
         options = body.stream_options
         codec = ChatChunkCodec(
@@ -103,23 +106,17 @@ class OpenAiRoutes:
         ids = RequestIds(
             own=state["request_id"],
             client=state["client_request_id"],
-            key_name=cast(Caller, request.auth).key_name,
+            sender=cast(Caller, request.auth).sender,
         )
         generation = self._pipeline.open(to_chat_request(body), ids)
         state["on_close"] = partial(self._pipeline.close, generation)
         return generation
 
-    async def _fold(self, generation: Generation) -> list[GenerationEvent]:
-        events: list[GenerationEvent] = []
-        while generation.finish_reason is None:
-            events += await self._pipeline.next_events(generation)
-        return events
-
     async def _cancel(self, request: AnyRequest, request_id: str) -> ASGIApp:
         caller = cast(Caller, request.auth)
         wanted = request_id.removeprefix("chatcmpl-")
         generation = self._pipeline.cancel(
-            wanted, key_name=caller.key_name, is_admin="admin" in caller.roles
+            wanted, key_name=caller.sender.key_name, is_admin="admin" in caller.roles
         )
         return JsonResponse(
             {"id": generation.id, "object": "request.cancelled", "stage": generation.stage.value}

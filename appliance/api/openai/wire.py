@@ -1,7 +1,8 @@
 """Define OpenAI's chat bodies as they come; fields not named here are tolerated and counted.
 
 Source: OpenAI's API reference, "Create chat completion", with the extensions that local servers
-share (top_k, min_p, ignore_eos, chat_template_kwargs …).
+share (top_k, min_p, ignore_eos, chat_template_kwargs …). Of those without a standard: `priority` is
+absolute, and only lowers the caller's own; `timeout` is in seconds, and only shortens the server's.
 """
 
 from typing import Annotated, Any, Literal
@@ -9,6 +10,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+MAX_TOKEN_ID = 2**31 - 1
+_MOST = 2**31 - 1
+
+TokenId = Annotated[int, Meta(ge=0, le=MAX_TOKEN_ID)]
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 
 
@@ -56,15 +62,26 @@ class ChatBody(msgspec.Struct):
     messages: Annotated[list[WireMessage], Meta(min_length=1)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    max_tokens: Annotated[int, Meta(ge=1)] | None = None
-    max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
+    max_tokens: Annotated[int, Meta(ge=1, le=_MOST)] | None = None
+    max_completion_tokens: Annotated[int, Meta(ge=1, le=_MOST)] | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
-    top_k: Annotated[int, Meta(ge=-1)] | None = None
+    top_k: Annotated[int, Meta(ge=-1, le=_MOST)] | None = None
     min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    frequency_penalty: Penalty | None = None
+    presence_penalty: Penalty | None = None
+    repetition_penalty: Annotated[float, Meta(gt=0, le=10)] | None = None
+    # Keys and values are checked by the codec, which can name the one that is wrong.
+    logit_bias: Annotated[dict[str, Any], Meta(max_length=1024)] | None = None
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     stop: str | Annotated[list[str], Meta(max_length=16)] | None = None
+    stop_token_ids: Annotated[list[TokenId], Meta(max_length=64)] | None = None
+    min_tokens: Annotated[int, Meta(ge=0, le=_MOST)] | None = None
     ignore_eos: bool | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    priority: Annotated[int, Meta(ge=-1000, le=1000)] | None = None
+    timeout: Annotated[float, Meta(gt=0)] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     user: str | None = None
     metadata: dict[str, Any] | None = None
@@ -81,19 +98,9 @@ class ChatBody(msgspec.Struct):
     guided_choice: Any | UnsetType = UNSET
     guided_grammar: Any | UnsetType = UNSET
     n: Any | UnsetType = UNSET
-    frequency_penalty: Any | UnsetType = UNSET
-    presence_penalty: Any | UnsetType = UNSET
-    repetition_penalty: Any | UnsetType = UNSET
-    logit_bias: Any | UnsetType = UNSET
-    logprobs: Any | UnsetType = UNSET
-    top_logprobs: Any | UnsetType = UNSET
     reasoning_effort: Any | UnsetType = UNSET
     enable_thinking: Any | UnsetType = UNSET
     thinking_token_budget: Any | UnsetType = UNSET
-    min_tokens: Any | UnsetType = UNSET
-    stop_token_ids: Any | UnsetType = UNSET
-    priority: Any | UnsetType = UNSET
-    timeout: Any | UnsetType = UNSET
     cache_salt: Any | UnsetType = UNSET
     modalities: Any | UnsetType = UNSET
     audio: Any | UnsetType = UNSET
@@ -113,19 +120,9 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "guided_choice": (),
     "guided_grammar": (),
     "n": (1,),
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "repetition_penalty": (1,),
-    "logit_bias": ({},),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
     "reasoning_effort": (),
     "enable_thinking": (),
     "thinking_token_budget": (),
-    "min_tokens": (0,),
-    "stop_token_ids": ([],),
-    "priority": (0,),
-    "timeout": (),
     "cache_salt": (),
     "modalities": (["text"],),
     "audio": (),

@@ -1,0 +1,155 @@
+"""Keep the sequences that decode in the rows of a batch, and step them all at once."""
+
+from collections.abc import Sequence as Ordered
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import mlx.core as mx
+
+from appliance.engine.prompt import Prompt
+from appliance.engine.sampling import BatchSampler, Sampled
+from appliance.engine.wire import Submit
+from appliance.scheduler.sequence import Sequence
+
+_YOUNG_TOKENS = 4
+
+
+class Batch(Protocol):
+    """Rows that decode together; RingBatch's docstrings say what each verb does."""
+
+    rows: int
+    columns: int
+    lengths: list[int | None]
+
+    def resize(self, order: Ordered[int | None], columns: int) -> None: ...  # noqa: D102
+    def clear(self) -> None: ...  # noqa: D102
+    def join(self, row: int, caches: list[Any], index: int, length: int) -> None: ...  # noqa: D102
+    def leave(self, row: int) -> None: ...  # noqa: D102
+    def forward(self, tokens: mx.array) -> mx.array: ...  # noqa: D102
+    def arrays(self) -> list[Any]: ...  # noqa: D102
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A sequence that decodes: `num_asked` tokens were asked of the device, `num_landed` came.
+
+    Both count the `num_before` that were made before a preemption.
+    """
+
+    submit: Submit
+    sequence: Sequence
+    stop_ids: frozenset[int]
+    num_before: int
+    num_asked: int = 0
+    num_landed: int = 0
+    is_gone: bool = False
+
+    def __post_init__(self) -> None:
+        self.num_asked = self.num_landed = self.num_before
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A decode step on the device: who was in which row, and what it samples.
+
+    `is_steady` says that the batch was as at the step before.
+    """
+
+    rows: list[Running | None]
+    sampled: Sampled
+    is_steady: bool
+
+
+class Rows:
+    """The batch, its sampler and who is in which row. Engine thread only."""
+
+    def __init__(self, batch: Batch, sampler: BatchSampler) -> None:
+        self._batch = batch
+        self._sampler = sampler
+        self._rows: list[Running | None] = []
+        self._tokens = mx.zeros((0,), mx.int32)
+        self._is_steady = False
+
+    def __len__(self) -> int:
+        """Return the number of sequences; the batch may have empty rows beside them."""
+        return sum(running is not None for running in self._rows)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The batch's rows and columns, empty ones included."""
+        return self._batch.rows, self._batch.columns
+
+    @property
+    def longest(self) -> int:
+        """The tokens of the longest row."""
+        return max((length for length in self._batch.lengths if length is not None), default=0)
+
+    @property
+    def are_young(self) -> bool:
+        """Say whether all sequences have just begun, so that nobody yet reads at their pace."""
+        return all(each.num_landed - each.num_before < _YOUNG_TOKENS for each in self.running())
+
+    def running(self) -> list[Running]:
+        """Return the sequences in the order of their rows."""
+        return [running for running in self._rows if running is not None]
+
+    def has_place(self, length: int) -> bool:
+        """Say whether a sequence of `length` tokens can join without a reshape."""
+        return None in self._rows and length < self._batch.columns
+
+    def join(self, running: Running, prompt: Prompt) -> None:
+        """Put a sequence whose tokens were read into an empty row. Lazy."""
+        row = self._rows.index(None)
+        self._rows[row] = running
+        self._batch.join(row, prompt.caches, prompt.index, prompt.length)
+        self._sampler.join(row, running.submit, running.sequence.produced, running.stop_ids)
+        # A new array: the flight still has to read the old one.
+        is_row = mx.arange(len(self._rows)) == row
+        self._tokens = mx.where(is_row, prompt.ids[-1], self._tokens)
+        self._is_steady = False
+
+    def leave(self, running: Running) -> None:
+        """Empty a sequence's row; what a flight brings for it means nothing any more."""
+        running.is_gone = True
+        row = self._rows.index(running)
+        self._rows[row] = None
+        self._batch.leave(row)
+        self._sampler.leave(row)
+
+    def reshape(self, rows: int, columns: int) -> None:
+        """Make the batch so large, keeping every sequence; copies it layer by layer."""
+        order: list[int | None] = [
+            index for index, running in enumerate(self._rows) if running is not None
+        ]
+        order += [None] * (rows - len(order))
+        if rows == len(self._rows):
+            order = [None if running is None else i for i, running in enumerate(self._rows)]
+        self._batch.resize(order, columns)
+        self._sampler.resize(order)
+        picked = mx.array([index or 0 for index in order], dtype=mx.int32)
+        had_rows = bool(self._rows)
+        self._tokens = mx.take(self._tokens, picked) if had_rows else mx.zeros((rows,), mx.int32)
+        self._rows = [None if index is None else self._rows[index] for index in order]
+        self._is_steady = False
+
+    def clear(self) -> None:
+        """Drop every sequence and the batch's memory."""
+        for running in self.running():
+            self.leave(running)
+        self._batch.clear()
+        self._sampler.resize([])
+        self._rows = []
+        self._tokens = mx.zeros((0,), mx.int32)
+
+    def decode(self) -> Flight | None:
+        """Ask the device for one more token of every row; None if nobody may have one."""
+        live = self.running()
+        if not any(each.num_asked < each.submit.max_tokens for each in live):
+            return None
+        sampled = self._sampler(self._batch.forward(self._tokens))
+        self._tokens = sampled.tokens
+        mx.async_eval(sampled.arrays(), self._batch.arrays())  # type: ignore[no-untyped-call]
+        for each in live:
+            each.num_asked += 1
+        is_steady, self._is_steady = self._is_steady, True
+        return Flight(list(self._rows), sampled, is_steady)

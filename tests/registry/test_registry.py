@@ -1,0 +1,84 @@
+"""Leases are counted as running or waiting, and no more are given than there is room for."""
+
+from pathlib import Path
+
+import pytest
+
+from appliance.chat.client import TextProcess
+from appliance.errors import QueueFull
+from appliance.manifest.spec import EngineSpec, ModelLimitsSpec, ModelSpec, ServerSpec
+from appliance.registry.registry import Registry
+from appliance.registry.resident import Surroundings, engine_settings
+from appliance.registry.store import ModelStore
+from appliance.telemetry.metrics import Metrics
+
+
+def make_registry(tmp_path: Path, engine: EngineSpec) -> tuple[Registry, Metrics]:
+    """Return a registry of one model, which nothing loads, with a queue of 2."""
+    metrics = Metrics()
+    around = Surroundings(
+        store=ModelStore(tmp_path),
+        text=TextProcess(),
+        metrics=metrics,
+        folder=tmp_path,
+        on_progress=lambda *_: None,
+    )
+    limits = ModelLimitsSpec(queue=2)
+    spec = ModelSpec(name="chat", source="scripted:script.yaml", engine=engine, limits=limits)
+    return Registry((spec,), ServerSpec(), around), metrics
+
+
+def gauges(registry: Registry, metrics: Metrics) -> tuple[float | None, ...]:
+    registry.refresh_gauges(metrics)
+    names = ("vllm_mlx_requests_running", "vllm_mlx_requests_waiting")
+    return tuple(metrics.registry.get_sample_value(name, {"model": "chat"}) for name in names)
+
+
+def test_lease_waits_until_it_is_marked_as_running(tmp_path: Path) -> None:
+    registry, metrics = make_registry(tmp_path, EngineSpec())
+
+    first, _ = registry.lease("chat"), registry.lease("chat")
+    assert gauges(registry, metrics) == (0, 2)
+    first.mark_running(True)
+    first.mark_running(True)
+    assert gauges(registry, metrics) == (1, 1)
+    first.mark_running(False)
+    assert gauges(registry, metrics) == (0, 2)
+
+
+def test_released_lease_counts_nowhere(tmp_path: Path) -> None:
+    registry, metrics = make_registry(tmp_path, EngineSpec())
+    lease = registry.lease("chat")
+    lease.mark_running(True)
+
+    lease.release()
+    lease.release()
+    lease.mark_running(True)
+
+    assert gauges(registry, metrics) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("engine", "most"),
+    [
+        pytest.param(EngineSpec(max_sequences=3), 5, id="three slots and the queue"),
+        pytest.param(EngineSpec(kind="simple", max_sequences=3), 3, id="one slot and the queue"),
+    ],
+)
+def test_leases_end_where_slots_and_queue_do(tmp_path: Path, engine: EngineSpec, most: int) -> None:
+    registry, _ = make_registry(tmp_path, engine)
+    leases = [registry.lease("chat") for _ in range(most)]
+
+    with pytest.raises(QueueFull):
+        registry.lease("chat")
+    leases[0].release()
+
+    assert registry.lease("chat").resident.num_leases == most
+
+
+def test_worker_of_a_simple_engine_has_one_slot() -> None:
+    engine = EngineSpec(kind="simple", max_sequences=8)
+
+    settings = engine_settings(ModelSpec(name="chat", source="path:/m", engine=engine))
+
+    assert (settings.kind, settings.max_sequences) == ("simple", 1)
