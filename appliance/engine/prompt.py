@@ -125,10 +125,17 @@ class PromptReader:
         group = [prompt]
         if prompt.num_read or not 0 < prompt.remaining <= most_tokens:
             return group
-        longest = int(prompt.remaining * _MOST_PADDING)
-        for other in self._prompts.values():
-            if len(group) == self._most_together or (len(group) + 1) * longest > most_tokens:
+        size = prompt.remaining
+        alike = [
+            other
+            for other in self._prompts.values()
+            if other is not prompt
+            and not other.num_read
+            and size / _MOST_PADDING <= other.remaining <= size * _MOST_PADDING
+        ]
+        for other in alike[: self._most_together - 1]:
+            longest = max(each.remaining for each in (*group, other))
+            if (len(group) + 1) * longest > most_tokens:
                 break
-            if other is not prompt and not other.num_read and 0 < other.remaining <= longest:
-                group.append(other)
+            group.append(other)
         return group

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 _GAP = 2.3
-_ALONE_SECONDS = 0.5
+_ALONE_SECONDS = 1.0
 _LEAST_TOKENS = 32
 _MOST_GROWTH = 2.0
 _RECENT = 0.5

@@ -152,11 +152,10 @@ def test_group_counts_its_padding(reader: PromptReader) -> None:
     assert [(each.num_read, each.remaining) for each in chunk.done] == [(8, 0), (10, 0)]
 
 
-@pytest.mark.parametrize(("most_tokens", "count"), [(39, 1), (40, 2), (60, 3), (1000, 4)])
+@pytest.mark.parametrize(("most_tokens", "count"), [(31, 1), (32, 2), (48, 3), (1000, 4)])
 def test_group_keeps_to_the_chunk_and_to_the_most_together(
     reader: PromptReader, most_tokens: int, count: int
 ) -> None:
-    # A prompt of 16 may stand beside others of up to 20.
     _add(reader, a=16, b=16, c=16, d=16, e=16)
 
     _, done = _turn(reader, most_tokens)

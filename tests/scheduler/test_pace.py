@@ -43,8 +43,8 @@ def test_pace_reads_nothing_before_it_knows_a_step() -> None:
     assert 0 < pace.chunk_tokens(8, 0) <= 512
 
 
-def test_pace_alone_reads_for_half_a_second() -> None:
-    assert Pace(4096, 0.0, 0.001).chunk_tokens(0, 0) == 496
+def test_pace_alone_reads_for_a_second() -> None:
+    assert Pace(4096, 0.0, 0.001).chunk_tokens(0, 0) == 992
     assert Pace(256, 0.0, 0.001).chunk_tokens(0, 0) == 256
 
 
