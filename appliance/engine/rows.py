@@ -11,7 +11,7 @@ from appliance.engine.sampling import BatchSampler, Sampled
 from appliance.engine.wire import Submit
 from appliance.scheduler.sequence import Sequence
 
-_YOUNG_TOKENS = 4
+_YOUNG_TOKENS = 8
 
 
 class Batch(Protocol):
