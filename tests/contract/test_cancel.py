@@ -177,6 +177,7 @@ def test_client_that_reads_nothing_is_cut_off(limits: str) -> None:
             assert response.status_code == 200
 
 
+@pytest.mark.timeout(150)
 def test_slow_reader_still_gets_the_error_event() -> None:
     manifest = NARROW.replace("heartbeat: 200ms", "limits: {request_timeout: 1s}")
 

@@ -177,8 +177,12 @@ def test_answers_are_the_models_own_in_any_schedule(tmp_path: Path, architecture
         stage.play(_play_all(stage, original, range(index * count, (index + 1) * count))())
         preempted += _num_preempted(stage.steps())
 
-    # Rows of one at a time are in nobody's way.
-    assert (preempted > 0) is (architecture != "llama4")
+    if architecture == "llama4":
+        # Rows of one at a time are in nobody's way.
+        assert preempted == 0
+    elif architecture != "mamba2":
+        # Its states do not grow, so that who is let in has to go at times only.
+        assert preempted > 0
 
 
 @pytest.mark.registry
