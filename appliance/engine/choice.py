@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
@@ -42,6 +43,27 @@ _GPU_WAYS = (
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True)
+class Trial:
+    """What every way is tried with: the prompts' caches, which a join only reads, the logits that
+    each row must give, and the columns of the larger ring."""
+
+    caches: list[list[Any]]
+    expected: list[mx.array]
+    large_ring: int
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "Trial":
+        """Read the prompts once."""
+        caches = [_read(model, prompt) for prompt in _TRIAL_PROMPTS]
+        column_bytes = max(1, kv_shape(caches[0]).batch_bytes(len(_TRIAL_PROMPTS), 1))
+        return cls(
+            caches,
+            [_logits_alone(model, prompt) for prompt in _TRIAL_PROMPTS],
+            max(_SMALL_RING, min(_LARGE_RING, _MOST_TRIAL_BYTES // column_bytes)),
+        )
+
+
 def choose_batch(
     model: nn.Module, layouts: list[Layout] | None, max_sequences: int
 ) -> RingBatch | RowBatch:
@@ -52,8 +74,8 @@ def choose_batch(
     if layouts is None:
         log.warning("batching_unavailable", reason="its caches are of a kind that has no ring")
         return RowBatch(model)
-    expected = [_logits_alone(model, prompt) for prompt in _TRIAL_PROMPTS]
-    able = [way for way in ways() if _agrees(_only(model, layouts, way), model, expected)]
+    trial = Trial.of(model)
+    able = [way for way in ways() if _agrees(_only(model, layouts, way), trial)]
     # A compiled step needs its eager one until it is compiled.
     able = [way for way in able if not way.is_compiled or way.eager() in able]
     if not able:
@@ -81,13 +103,10 @@ def _logits_alone(model: nn.Module, prompt: tuple[int, ...]) -> mx.array:
     return logits
 
 
-def _agrees(batch: RingBatch, model: nn.Module, expected: list[mx.array]) -> bool:
+def _agrees(batch: RingBatch, trial: Trial) -> bool:
     """Say whether this batch gives each row the logits it has alone."""
-    caches = _read(model, _TRIAL_PROMPTS[0])
-    column_bytes = max(1, kv_shape(caches).batch_bytes(len(_TRIAL_PROMPTS), 1))
-    large = max(_SMALL_RING, min(_LARGE_RING, _MOST_TRIAL_BYTES // column_bytes))
     try:
-        return all(_passes(batch, model, columns, expected) for columns in (_SMALL_RING, large))
+        return all(_passes(batch, trial, columns) for columns in (_SMALL_RING, trial.large_ring))
     except FOREIGN_ERRORS as error:
         log.info("way_refused", way=batch.way._asdict(), error=f"{type(error).__name__}: {error}")
         return False
@@ -95,11 +114,12 @@ def _agrees(batch: RingBatch, model: nn.Module, expected: list[mx.array]) -> boo
         batch.clear()
 
 
-def _passes(batch: RingBatch, model: nn.Module, columns: int, expected: list[mx.array]) -> bool:
+def _passes(batch: RingBatch, trial: Trial, columns: int) -> bool:
+    expected = trial.expected
     batch.clear()
     batch.resize([None] * len(expected), columns)
-    for row, prompt in enumerate(_TRIAL_PROMPTS):
-        batch.join(row, _read(model, prompt), 0, len(prompt))
+    for row, (prompt, caches) in enumerate(zip(_TRIAL_PROMPTS, trial.caches, strict=True)):
+        batch.join(row, caches, 0, len(prompt))
     first = 0
     for step, token in enumerate(_TRIAL_TOKENS):
         if step == _STEPS_OF_FIRST:

@@ -90,6 +90,7 @@ class RingBatch:
         )
         is_same = list(order) == list(range(self.rows))
         is_fresh = all(index is None for index in order)
+        runs = runs_of(order)
         state, self._state = self._state, []
         for number, layout in enumerate(self._layouts):
             if is_fresh:
@@ -98,7 +99,7 @@ class RingBatch:
                 arrays = state[number]
                 state[number] = []
                 if not is_same:
-                    arrays = [picked(each, runs_of(order), axis=0) for each in arrays]
+                    arrays = [picked(each, runs, axis=0) for each in arrays]
                 arrays = [layout.moved(each, columns, self._column, new_column) for each in arrays]
             if sum(each.nbytes for each in arrays) > _LARGE_BYTES:
                 mx.eval(arrays)

@@ -119,11 +119,11 @@ class Rows:
     def reshape(self, rows: int, columns: int) -> None:
         """Make the batch so large, keeping every sequence; copies it layer by layer."""
         order: list[int | None] = [
-            index for index, running in enumerate(self._rows) if running is not None
+            None if running is None else row for row, running in enumerate(self._rows)
         ]
-        order += [None] * (rows - len(order))
-        if rows == len(self._rows):
-            order = [None if running is None else i for i, running in enumerate(self._rows)]
+        if rows != len(order):
+            order = [row for row in order if row is not None]
+            order += [None] * (rows - len(order))
         self._batch.resize(order, columns)
         self._sampler.resize(order)
         picked = mx.array([index or 0 for index in order], dtype=mx.int32)
