@@ -115,6 +115,8 @@ class LanguageBody:
     def _step_ahead(self, outcome: Outcome) -> None:
         """Queue a decode step and a chunk, and take the tokens of the decode step before."""
         self._space.fit_rows(outcome)
+        if self._flight is not None and not self._can_run_ahead():
+            mx.eval(self._flight.sampled.tokens)
         flight = self._rows.decode()
         landing, self._flight = self._flight, flight
         is_alone = flight is None and landing is None
@@ -122,6 +124,14 @@ class LanguageBody:
         before, self._chunks = self._chunks[0], (self._chunks[1], chunk)
         if landing is not None:
             self._land(landing, before, outcome)
+
+    def _can_run_ahead(self) -> bool:
+        """Say whether a step may be queued while the one before it runs.
+
+        Whatever is written that a running step still reads, MLX copies: some layers for the next
+        column, and all of the batch for a row that joins.
+        """
+        return self._rows.is_steady and self._space.affords_copy()
 
     def _step_in_turns(self, outcome: Outcome) -> None:
         """Do one thing and wait for it: take what is in flight, decode, or read a chunk.

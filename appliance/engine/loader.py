@@ -3,6 +3,7 @@
 import gc
 import json
 import math
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ _TIMED_TOKENS = (32, 128, 512, 2048)
 _LEAST_SECONDS = 1e-6
 _SHORT_SECONDS = 0.1
 _MOST_TOGETHER = 32
+# Shapes whose attention MLX keeps planned; its own default is 256.
+_NUM_PLANS = "1024"
 # Scores and their softmax, where attention is not fused.
 _SCORE_BYTES = 8
 # Logits, their float32 copy, and what the filters make of them.
@@ -47,6 +50,7 @@ def load_body(load: Load, report: Report) -> LanguageBody:
     Call on the engine thread: it alone may touch the arrays made here.
     """
     folder = Path(load.directory)
+    os.environ.setdefault("MLX_CUDA_SDPA_CACHE_SIZE", _NUM_PLANS)
     report("starting", 0, 0)
     try:
         model, config = load_model(
@@ -80,18 +84,29 @@ def _prepare(
     shape = kv_shape(caches)
     del caches
     pace, layer_bytes = _measure(model, engine.prefill_chunk_tokens, context)
+    pace.has_few_sizes = _plans_attention()
     # A batch that was only tried refers to itself, and would count as the model's own memory.
     gc.collect()
     mx.clear_cache()
     costs = TokenCosts(layer_bytes, _score_bytes(config), _SAMPLING_BYTES * vocab_size)
     share = MemoryShare(int(mx.get_active_memory()), shape, costs)
     share.set_limits(load.limits)
-    reader = PromptReader(model, _MOST_TOGETHER, can_group=not is_single and _is_plain(layouts))
+    reader = PromptReader(
+        model,
+        _MOST_TOGETHER,
+        can_group=not is_single and _is_plain(layouts),
+        has_few_shapes=_plans_attention(),
+    )
     sampler = BatchSampler(vocab_size, compiled=mx.default_device() != mx.cpu)
     loaded = LanguageModel(
         model, tokenizer, context, vocab_size, Rows(batch, sampler), reader, share, pace
     )
     return LanguageBody(loaded, 1 if is_single else engine.max_sequences)
+
+
+def _plans_attention() -> bool:
+    """Say whether attention over each new shape costs a plan first: cuDNN takes 50 to 90 ms."""
+    return mx.default_device() == mx.gpu and mx.cuda.is_available()
 
 
 def _is_plain(layouts: list[Layout] | None) -> bool:

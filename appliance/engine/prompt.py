@@ -8,6 +8,7 @@ from mlx import nn
 from mlx_lm.models.cache import make_prompt_cache
 
 from appliance.engine.wire import Submit
+from appliance.scheduler.pace import few_sizes
 from appliance.scheduler.sequence import Sequence
 
 # Short prompts overtake a long one; every so many chunks the one that came first has its turn.
@@ -55,11 +56,20 @@ class PromptReader:
     """The prompts being read, in the order they came. Engine thread only.
 
     With `can_group` prompts of like length are read in one call, the shorter ones padded behind:
-    causal attention never looks there.
+    causal attention never looks there. With `has_few_shapes` the ends of prompts and the groups
+    are padded to few sizes as well; needs `can_group`.
     """
 
-    def __init__(self, model: nn.Module, most_together: int, *, can_group: bool) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        most_together: int,
+        *,
+        can_group: bool,
+        has_few_shapes: bool = False,
+    ) -> None:
         self._model = model
+        self._has_few_shapes = can_group and has_few_shapes
         self._most_together = most_together if can_group else 1
         self._prompts: dict[str, Prompt] = {}
         self._turn = 0
@@ -103,6 +113,9 @@ class PromptReader:
         group = self._group(prompt, most_tokens)
         offset = prompt.num_read
         size = max(min(each.remaining, most_tokens) for each in group)
+        num_rows = len(group)
+        if self._has_few_shapes:
+            group, num_rows, size = self._few_shapes(group, size, most_tokens)
         if not prompt.caches:
             caches = make_prompt_cache(self._model)
             for index, each in enumerate(group):
@@ -110,6 +123,7 @@ class PromptReader:
         arrays: list[Any] = []
         if size:
             rows = [each.ids[offset : min(offset + size, each.length)] for each in group]
+            rows += [[]] * (num_rows - len(rows))
             padded = [row + [0] * (size - len(row)) for row in rows]
             self._model(mx.array(padded, dtype=mx.int32), cache=prompt.caches)
             arrays = [cache.state for cache in prompt.caches]
@@ -119,7 +133,18 @@ class PromptReader:
             if not each.remaining:
                 del self._prompts[each.submit.id]
                 done.append(each)
-        return Chunk(size * len(group), offset, done, arrays)
+        return Chunk(size * num_rows, offset, done, arrays)
+
+    def _few_shapes(
+        self, group: list[Prompt], size: int, most_tokens: int
+    ) -> tuple[list[Prompt], int, int]:
+        """Return the group, perhaps a shorter one, and how many rows of how many tokens to read."""
+        if size < most_tokens:
+            size = min(few_sizes(size), most_tokens)
+        num_rows = 1 << (len(group) - 1).bit_length()
+        if num_rows * size > most_tokens and len(group) < num_rows:
+            num_rows //= 2
+        return group[:num_rows], num_rows, size
 
     def _group(self, prompt: Prompt, most_tokens: int) -> list[Prompt]:
         group = [prompt]

@@ -159,15 +159,18 @@ class RingLayout:
         if size == 0:
             return self.zeros(1, 0)
         keys, values = _in_order(cache)
-        # A group's shorter prompts have padding behind them; a window's ring has none.
+        # Prompts have padding and room to grow behind them; a window's ring has neither.
         stop = length if self.window is None else keys.shape[2]
         return [each[row : row + 1, :, stop - size : stop] for each in (keys, values)]
 
-    def placed(self, piece: mx.array, columns: int, column: int) -> mx.array:
-        """Return a whole row's ring with `piece` in the columns just before `column`."""
-        capacity, size = self.capacity(columns), piece.shape[2]
-        padded = mx.pad(piece, [(0, 0), (0, 0), (capacity - size, 0), (0, 0)])
-        return mx.roll(padded, column % capacity, 2)
+    def put(self, ring: mx.array, row: int, piece: mx.array, column: int) -> None:
+        """Write `piece` into a row's columns just before `column`; the others stay. Lazy."""
+        capacity, size = ring.shape[2], piece.shape[2]
+        start = (column - size) % capacity
+        size_before_end = min(size, capacity - start)
+        ring[row : row + 1, :, start : start + size_before_end] = piece[:, :, :size_before_end]
+        if size_before_end < size:
+            ring[row : row + 1, :, : size - size_before_end] = piece[:, :, size_before_end:]
 
     def moved(self, ring: mx.array, columns: int, column: int, new_column: int) -> mx.array:
         """Return the ring for a batch of `columns` whose next column is `new_column`, from one
@@ -201,9 +204,9 @@ class StateLayout:
             return self.zeros(1, 0)
         return [state[row : row + 1] for state in cache.state[0]]
 
-    def placed(self, piece: mx.array, columns: int, column: int) -> mx.array:
-        """Return the row's state as it is."""
-        return piece
+    def put(self, ring: mx.array, row: int, piece: mx.array, column: int) -> None:
+        """Write a row's state. Lazy."""
+        ring[row : row + 1] = piece
 
     def moved(self, ring: mx.array, columns: int, column: int, new_column: int) -> mx.array:
         """Return the states, which have no columns."""
@@ -254,8 +257,7 @@ def picked(array: mx.array, runs: Runs, axis: int) -> mx.array:
 def _in_order(cache: KVCache | RotatingKVCache) -> tuple[mx.array, mx.array]:
     """Return a prompt cache's keys and values with the oldest token first."""
     if not isinstance(cache, RotatingKVCache):
-        keys, values, offset = cache.state
-        return keys[:, :, :offset], values[:, :, :offset]
+        return cache.keys, cache.values  # with room to grow behind
     keys, values, offset, _, _, index = cache.state
     if index < min(offset, keys.shape[2]):
         return mx.roll(keys, -index, 2), mx.roll(values, -index, 2)

@@ -17,10 +17,12 @@ from appliance.engine.ring import (
     runs_of,
 )
 
-# A layer this large is copied by itself when a batch is resized.
+# A layer this large is handed to the device by itself when a batch is resized.
 _LARGE_BYTES = 2**24
-# Steps of one shape before it is worth compiling: that takes as long as several of them.
+# Steps of one shape before it is worth compiling: the first shape of a way takes as long as many
+# of them, since kernels are made, and each further one as long as a few.
 _PATIENCE = 16
+_PATIENCE_AGAIN = 3
 
 Arrays = list[list[mx.array]]
 Forward = Callable[
@@ -68,6 +70,7 @@ class RingBatch:
         self._choose = choose
         self._patience = patience
         self._num_steps = Counter[tuple[int, int]]()
+        self._used: set[int] = set()
         zero = mx.zeros((), mx.int32)
         self._position = Position(zero, mx.zeros((0,), mx.int32))
         made = [layout.make(self._position) for layout in layouts]
@@ -82,8 +85,7 @@ class RingBatch:
     def resize(self, order: Sequence[int | None], columns: int) -> None:
         """Make the rows those of `order` (None = an empty one), in rings of `columns`.
 
-        Large ones are copied one layer at a time, so that only one is held twice; small ones with
-        the next step, which need not wait for them.
+        Lazy. Large layers are queued one at a time, so that few are held twice at once.
         """
         new_column = max(
             (self.lengths[index] or 0 for index in order if index is not None), default=0
@@ -102,8 +104,9 @@ class RingBatch:
                     arrays = [picked(each, runs, axis=0) for each in arrays]
                 arrays = [layout.moved(each, columns, self._column, new_column) for each in arrays]
             if sum(each.nbytes for each in arrays) > _LARGE_BYTES:
-                mx.eval(arrays)
+                mx.async_eval(arrays)  # type: ignore[no-untyped-call]
             self._state.append(arrays)
+        self._used = {row for row, index in enumerate(order) if index is not None}
         self.lengths = [None if index is None else self.lengths[index] for index in order]
         self._length_array = mx.array([each or 0 for each in self.lengths], dtype=mx.int32)
         self._column, self._column_array = new_column, mx.array(new_column, dtype=mx.int32)
@@ -122,7 +125,11 @@ class RingBatch:
             self._column, self._column_array = length, mx.array(length, dtype=mx.int32)
         for layout, arrays, cache in zip(self._layouts, self._state, leaves(caches), strict=True):
             for array, piece in zip(arrays, layout.row_of(cache, index, length), strict=True):
-                array[row : row + 1] = layout.placed(piece, self.columns, self._column)
+                if row in self._used:
+                    # What a row may not see is still multiplied, by zero: NaN would spread.
+                    array[row : row + 1] = mx.zeros((), array.dtype)
+                layout.put(array, row, piece, self._column)
+        self._used.add(row)
         self.lengths[row] = length
         self._length_array[row] = length
 
@@ -158,9 +165,13 @@ class RingBatch:
     def way(self) -> Way:
         """How the next step runs: a shape is compiled only once it has proved to last."""
         way = self._choose(self.rows)
-        if way.is_compiled and self._num_steps[self.rows, self.columns] < self._patience:
-            return way.eager()
-        return way
+        if not way.is_compiled:
+            return way
+        patience = self._patience
+        if way in self._forwards:
+            patience = min(patience, _PATIENCE_AGAIN)
+        is_worth_it = self._num_steps[self.rows, self.columns] >= patience
+        return way if is_worth_it else way.eager()
 
     def _forward(self, way: Way) -> Forward:
         known = self._forwards.get(way)

@@ -85,6 +85,11 @@ class Rows:
         return max((length for length in self._batch.lengths if length is not None), default=0)
 
     @property
+    def is_steady(self) -> bool:
+        """Say whether nobody joined since the last step, and the batch is as large as then."""
+        return self._is_steady
+
+    @property
     def are_young(self) -> bool:
         """Say whether all sequences have just begun, so that nobody yet reads at their pace."""
         return all(each.num_landed - each.num_before < _YOUNG_TOKENS for each in self.running())

@@ -75,6 +75,10 @@ class MemoryShare:
         chunk = chunk_tokens * (costs.layer_bytes + longest * costs.score_bytes)
         return self.footprint_bytes + held + max(step, chunk)
 
+    def batch_bytes(self, rows: int, columns: int) -> int:
+        """Return the bytes of a batch of so many rows and columns."""
+        return self._shape.batch_bytes(rows, columns)
+
     def fits(self, needed_bytes: int) -> bool:
         """Say whether so many bytes are within the share as it is now."""
         limits = [each for each in (self.limit_bytes, self._lowered_bytes) if each is not None]

@@ -108,6 +108,12 @@ class Space:
                 prompt = following
         return prompt, tokens
 
+    def affords_copy(self) -> bool:
+        """Say whether the batch may be held twice."""
+        size = self._rows.size
+        needed = self._share.needed_bytes(*size, self._cached(), 0)
+        return self._share.fits(needed + self._share.batch_bytes(*size))
+
     def take_out(self, request_id: str) -> None:
         """Free a sequence in any phase; it must be inside."""
         joining = [prompt for prompt in self.joining if prompt.submit.id == request_id]

@@ -17,6 +17,10 @@ _RECENT = 0.5
 _SAMPLES = 9
 _OFFSET_TOKENS = 1024
 _MOST_GUESSES = 4
+# Sizes that differ by less are one size, where each new one costs.
+_LOOSE = 0.75
+_SLACK = 1.05
+_LEAST_STEP = 16
 
 
 @dataclass(slots=True)
@@ -25,13 +29,17 @@ class Pace:
 
     `most_tokens` bounds a chunk; `overhead` is what a chunk costs whatever its size, `per_token`
     what each token adds, in seconds: first measured at load, then corrected by what chunks took.
+    With `has_few_sizes` a chunk is of a size that `few_sizes` returns and stays so while it fits
+    roughly: for devices that take long over the first chunk of each new shape.
     """
 
     most_tokens: int
     overhead: float
     per_token: float
+    has_few_sizes: bool = False
     _decode: dict[int, deque[float]] = field(default_factory=dict)
     _factors: dict[int, tuple[int, float]] = field(default_factory=dict)
+    _held: dict[int, int] = field(default_factory=dict)
     _num_guesses: int = 0
 
     def chunk_tokens(self, rows: int, offset: int) -> int:
@@ -46,11 +54,8 @@ class Pace:
         room = seconds / self._factor(offset) - self.overhead
         # Where the overhead alone fills the budget, small chunks would only add more of it.
         tokens = room if room > self.overhead else self.overhead
-        wanted = int(tokens / self.per_token)
-        # Few sizes, at most a 32nd less than could be.
-        quantum = 1 << max(0, wanted.bit_length() - 6)
-        wanted = max(wanted // quantum * quantum, _LEAST_TOKENS)
-        return min(wanted, self.most_tokens)
+        wanted = max(int(tokens / self.per_token), _LEAST_TOKENS)
+        return min(self._rounded(wanted, _bucket(rows)), self.most_tokens)
 
     def chunk_seconds(self, tokens: int, offset: int) -> float:
         """Return how long a chunk should take by itself."""
@@ -76,6 +81,17 @@ class Pace:
         seconds = self.decode_seconds(rows) if rows else None
         return _ALONE_SECONDS if seconds is None else seconds * (_GAP - 1)
 
+    def _rounded(self, wanted: int, bucket: int) -> int:
+        """Return one of few sizes that is not above what is wanted, or hardly."""
+        if not self.has_few_sizes:
+            quantum = 1 << max(0, wanted.bit_length() - 6)
+            return wanted // quantum * quantum
+        held = self._held.get(bucket, 0)
+        if not _LOOSE * wanted <= held <= _SLACK * wanted:
+            step = _step(wanted)
+            held = self._held[bucket] = wanted // step * step
+        return held
+
     def _must_learn(self, rows: int) -> bool:
         """Say, every so often, that no step of so many rows was seen yet."""
         if _bucket(rows) in self._decode:
@@ -95,6 +111,16 @@ class Pace:
                 return only
             case _:
                 return 1.0
+
+
+def few_sizes(tokens: int) -> int:
+    """Return the next of few sizes: a multiple of 16, at most an eighth more from 128 on."""
+    step = _step(tokens)
+    return -(-tokens // step) * step
+
+
+def _step(tokens: int) -> int:
+    return max(_LEAST_STEP, 1 << max(0, tokens.bit_length() - 4))
 
 
 def _bucket(rows: int) -> int:

@@ -31,6 +31,8 @@ from measure.soak import Soak, run_soak
 from measure.table import Results
 from measure.throughput import Workload, run_throughput
 
+from appliance.engine.blas import preload_blas
+
 Options = argparse.Namespace
 
 
@@ -39,6 +41,7 @@ def main() -> None:
         serve_raw(Path(sys.argv[2]))
         return
     options = parse()
+    preload_blas()
     # As at an error: servers that were started must not outlive this.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     made = folders.model_folder(options.model, options.root, options.tokenizer)
@@ -52,7 +55,7 @@ def main() -> None:
 
 
 def device_name() -> str:
-    """Return what MLX would compute on; asked in a child, so that BLAS can still be preloaded."""
+    """Return what MLX would compute on; asked in a child, since servers need no MLX here."""
     import subprocess
 
     asking = "import mlx.core as mx; print(mx.default_device(), mx.__version__)"
@@ -104,6 +107,9 @@ def add_join(part: argparse.ArgumentParser) -> None:
     part.add_argument("--rows", type=int, default=32)
     part.add_argument("--context", type=int, default=4096)
     part.add_argument("--prompt", type=int, default=64, help="tokens of the one that joins")
+    part.add_argument(
+        "--share", type=float, help="memory that ours may use beside weights, as multiple of the KV"
+    )
 
 
 def add_mixed(part: argparse.ArgumentParser) -> None:
@@ -135,7 +141,8 @@ def run_decode_part(folder: Path, options: Options, results: Results) -> None:
 
 
 def run_join_part(folder: Path, options: Options, results: Results) -> None:
-    run_join(folder, Crowd(options.rows, options.context, options.prompt, options.rounds), results)
+    crowd = Crowd(options.rows, options.context, options.prompt, options.rounds, options.share)
+    run_join(folder, crowd, results)
 
 
 def run_mixed_part(folder: Path, options: Options, results: Results) -> None:

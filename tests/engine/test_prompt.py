@@ -224,16 +224,46 @@ def test_prompts_that_cannot_be_grouped_are_read_one_by_one_as_alone(
     assert all(_holds_as_alone(model, prompt) for prompt in done)
 
 
+def test_few_shapes_pad_the_ends_of_prompts_and_the_groups(models: dict[str, nn.Module]) -> None:
+    model = models[_GROUPED]
+    reader = PromptReader(model, _MOST_TOGETHER, can_group=True, has_few_shapes=True)
+    _add(reader, a=50, b=51, c=52)
+    prompt = reader.next_prompt()
+    assert prompt is not None
+
+    chunk = reader.read(prompt, 1000)
+
+    assert chunk.tokens == 4 * 64
+    assert [each.length for each in chunk.done] == [50, 51, 52]
+
+
+@pytest.mark.parametrize(("most_tokens", "count"), [(150, 2), (191, 2), (192, 4)])
+def test_few_shapes_keep_to_the_chunk(
+    models: dict[str, nn.Module], most_tokens: int, count: int
+) -> None:
+    model = models[_GROUPED]
+    reader = PromptReader(model, _MOST_TOGETHER, can_group=True, has_few_shapes=True)
+    _add(reader, a=48, b=48, c=48, d=48)
+    prompt = reader.next_prompt()
+    assert prompt is not None
+
+    chunk = reader.read(prompt, most_tokens)
+
+    assert len(chunk.done) == count
+    assert chunk.tokens <= most_tokens
+
+
 @settings(deadline=None, max_examples=25)
 @given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8),
     chunks=st.lists(st.integers(1, 60), min_size=1, max_size=4),
+    has_few_shapes=st.booleans(),
 )
 def test_every_prompt_is_read_once_as_alone(
-    models: dict[str, nn.Module], sizes: list[int], chunks: list[int]
+    models: dict[str, nn.Module], sizes: list[int], chunks: list[int], has_few_shapes: bool
 ) -> None:
     model = models[_GROUPED]
-    reader = PromptReader(model, _MOST_TOGETHER, can_group=True)
+    reader = PromptReader(model, _MOST_TOGETHER, can_group=True, has_few_shapes=has_few_shapes)
     _add(reader, **{str(number): size for number, size in enumerate(sizes)})
     done: list[Prompt] = []
     turn = 0

@@ -74,18 +74,22 @@ def _ring(held: dict[int, float], capacity: int) -> mx.array:
 
 @settings(deadline=None)
 @given(_windows, st.integers(1, 30), st.integers(0, 30), st.integers(0, 99))
-def test_placed_puts_tokens_just_before_the_column(
+def test_put_writes_tokens_just_before_the_column_and_nothing_else(
     window: int | None, columns: int, length: int, column: int
 ) -> None:
     layout = _layout(window)
     capacity = layout.capacity(columns)
     size = min(length, capacity)
-    tokens = {column - size + n: n + 1.0 for n in range(size)}
+    before = {n: -1.0 - n for n in range(capacity)}
+    written = {(column - size + n) % capacity: n + 1.0 for n in range(size)}
     piece = mx.broadcast_to(mx.arange(1.0, size + 1)[:, None], (1, 2, size, 3))
+    ring = mx.concatenate([_ring(before, capacity)] * 3)
 
-    placed = layout.placed(piece, columns, column)
+    layout.put(ring, 1, piece, column)
 
-    assert mx.array_equal(placed, _ring(tokens, capacity)).item()
+    untouched = _ring(before, capacity)
+    expected = [untouched, _ring(before | written, capacity), untouched]
+    assert mx.array_equal(ring, mx.concatenate(expected)).item()
 
 
 @settings(deadline=None)

@@ -171,6 +171,28 @@ def test_row_that_joins_after_a_poisoned_one_is_sound(models: dict[str, nn.Modul
     assert walk.num_compared == 1
 
 
+def test_row_that_held_nan_is_clean_for_the_next(models: dict[str, nn.Module]) -> None:
+    model = models["llama"]
+    walk = _Walk(model, Way(is_windowed=True), seed=4)
+    walk.batch.resize([None] * 2, 16)
+    walk.alone = [None] * 2
+    broken = make_prompt_cache(model)
+    model(mx.array([[1] * 9]), cache=broken)
+    for layer in broken:
+        layer.keys, layer.values = layer.keys * mx.nan, layer.values * mx.nan
+    walk.batch.join(0, broken, 0, 9)
+    logits = walk.batch.forward(mx.zeros((2,), mx.int32))
+    assert mx.isnan(logits[0]).all().item()
+    walk.batch.leave(0)
+
+    walk.join()
+    walk.join()
+    for _ in range(4):
+        walk.step()
+
+    assert walk.num_compared == 8
+
+
 class _Layer(nn.Module):  # type: ignore[misc]
     """A layer that writes its cache and returns how many columns it got to read, or fails."""
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.scheduler.pace import Pace
+from appliance.scheduler.pace import Pace, few_sizes
 
 
 @dataclass(frozen=True)
@@ -100,3 +100,27 @@ def test_pace_distrusts_one_odd_measurement() -> None:
     pace.note_chunk(100, 0, 100.0)
 
     assert pace.chunk_tokens(4, 0) >= before / 2
+
+
+@given(st.integers(1, 10**6))
+def test_few_sizes_waste_little(tokens: int) -> None:
+    size = few_sizes(tokens)
+
+    assert tokens <= size < tokens + max(16, tokens // 8 + 1)
+    assert few_sizes(size) == size
+
+
+@given(st.lists(st.floats(0.9, 1.1), min_size=1, max_size=30), st.integers(100, 10**5))
+def test_pace_of_few_sizes_keeps_to_one_while_it_fits(noise: list[float], tokens: int) -> None:
+    pace = Pace(10**6, 0.0, 0.001, has_few_sizes=True)
+    pace.note_decode(4, tokens * 0.001)
+    pace.chunk_tokens(4, 0)
+    sizes = set()
+
+    for factor in noise:
+        size = pace.chunk_tokens(4, 0)
+        pace.note_chunk(size, 0, size * 0.001 * factor)
+        sizes.add(size)
+
+    assert len(sizes) <= 2
+    assert all(few_sizes(size) == size for size in sizes)

@@ -21,12 +21,17 @@ _PREFILL_TRIES = 5
 
 @dataclass(frozen=True)
 class Crowd:
-    """The batch that runs, the length of the prompt that joins, and how often it does."""
+    """The batch that runs, the length of the prompt that joins, and how often it does.
+
+    `share` is the memory that ours may use beside the weights, as a multiple of the rows' KV; None
+    = all there is.
+    """
 
     rows: int
     context: int
     prompt: int
     rounds: int
+    share: float | None = None
 
 
 @dataclass
@@ -90,11 +95,13 @@ def _measure_peer(folder: Path, crowd: Crowd, results: Results) -> int:
 
 def _measure_ours(folder: Path, crowd: Crowd, kv_bytes: int, results: Results) -> None:
     from appliance.engine.loader import load_body
-    from appliance.engine.wire import EngineSettings, Load
+    from appliance.engine.wire import EngineSettings, Load, MemoryLimits
     from appliance.scheduler.sequence import Sequence
 
     settings = EngineSettings(max_sequences=crowd.rows + 8)
     body = load_body(Load("m", str(folder), settings), lambda phase, done, total: None)
+    if crowd.share is not None:
+        body.set_limits(MemoryLimits(int(body.footprint_bytes + crowd.share * kv_bytes)))
     vocab_size = _vocab_size(folder)
 
     def insert(name: str, ids: list[int]) -> None:
@@ -114,7 +121,7 @@ def _measure_ours(folder: Path, crowd: Crowd, kv_bytes: int, results: Results) -
         assert not outcome.preempted, "there is too little memory for the batch"
         num_made = len(outcome.rows)
     runner = Runner(
-        "ours",
+        "ours" if crowd.share is None else f"ours with {crowd.share} of KV",
         body.step,
         lambda number: insert("new", random_ids(-1 - number, crowd.prompt, vocab_size)),
         lambda: body.remove("new"),
