@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import mlx.core as mx
 from mlx import nn
@@ -20,9 +20,15 @@ from appliance.errors import InvalidRequest, OutOfMemoryBudget
 from appliance.scheduler.pace import Pace
 from appliance.scheduler.sequence import Sequence
 
-# The tokens and the offset of a chunk.
-_Read = tuple[int, int]
 _UNSOUND = WireError("step_failed", "The model gave no usable numbers for this request.")
+
+
+class _Read(NamedTuple):
+    """The tokens and the offset of a chunk, and whether it was the first of its shape."""
+
+    tokens: int
+    offset: int
+    is_new_shape: bool
 
 
 @dataclass(frozen=True)
@@ -42,13 +48,13 @@ class LanguageModel:
 class LanguageBody:
     """A Body over one language model. Engine thread only.
 
-    On a GPU one step queues the next decode step, then a chunk of a prompt, and only then waits for
-    the decode step before: the device has work while tokens are read and sent.
+    With `runs_ahead` one step queues the next decode step, then a chunk of a prompt, and only then
+    waits for the decode step before: the device has work while tokens are read and sent.
     """
 
     waits_for_room = False
 
-    def __init__(self, loaded: LanguageModel, max_sequences: int) -> None:
+    def __init__(self, loaded: LanguageModel, max_sequences: int, *, runs_ahead: bool) -> None:
         self.tokenizer = loaded.tokenizer
         self.context_tokens = loaded.context_tokens
         self.footprint_bytes = loaded.share.footprint_bytes
@@ -63,8 +69,7 @@ class LanguageBody:
         self._space = Space(loaded.rows, loaded.reader, loaded.share, max_sequences)
         self._chunks: tuple[_Read | None, _Read | None] = (None, None)
         self._landed_at: float | None = None
-        # On CPU queueing waits for most of the work.
-        self._in_turns = mx.default_device() == mx.cpu
+        self._in_turns = not runs_ahead
         self._has_read = False
 
     def check(self, submit: Submit) -> int:
@@ -119,6 +124,9 @@ class LanguageBody:
             mx.eval(self._flight.sampled.tokens)
         flight = self._rows.decode()
         landing, self._flight = self._flight, flight
+        if landing is None and flight is not None and not flight.is_steady:
+            # Who begins waits for nobody: the first tokens are taken before a step is queued ahead.
+            landing, self._flight = flight, None
         is_alone = flight is None and landing is None
         chunk = self._read(outcome, is_alone=is_alone, waits=is_alone)
         before, self._chunks = self._chunks[0], (self._chunks[1], chunk)
@@ -232,14 +240,13 @@ class LanguageBody:
             if flight.is_steady:
                 self._pace.note_decode(rows, seconds)
             return
-        tokens, offset = before
         decode = self._pace.decode_seconds(rows)
         if decode is None:
-            read = min(seconds, self._pace.chunk_seconds(tokens, offset))
+            read = min(seconds, self._pace.chunk_seconds(before.tokens, before.offset))
         else:
             read = max(0.0, seconds - decode)
-            if flight.is_steady and tokens:
-                self._pace.note_chunk(tokens, offset, read)
+            if flight.is_steady:
+                self._note_chunk(before, read)
         outcome.seconds["decode"] = seconds - read
         outcome.seconds["prefill"] = read
 
@@ -251,24 +258,32 @@ class LanguageBody:
         prompt = self._reader.next_prompt()
         if prompt is None:
             return None
-        rows = 0 if is_alone or self._rows.are_young else self._rows.size[0]
+        is_free = is_alone or self._rows.are_young
+        if not (is_free or self._in_turns or self._rows.is_settled):
+            return None  # the first step of a batch of new size takes longer by itself
+        rows = 0 if is_free else self._rows.size[0]
         tokens = self._pace.chunk_tokens(rows, prompt.num_read)
         affordable = self._space.affordable(prompt, tokens, outcome) if tokens else None
         if affordable is None or self._space.prepares(affordable, outcome):
             return None
         begin = time.perf_counter()
         chunk = self._reader.read(*affordable)
+        made = _Read(chunk.tokens, chunk.offset, chunk.is_new_shape)
         if waits:
             mx.eval(chunk.arrays)
             outcome.seconds["prefill"] = time.perf_counter() - begin
             self._landed_at = None
-            if chunk.tokens:
-                self._pace.note_chunk(chunk.tokens, chunk.offset, outcome.seconds["prefill"])
+            self._note_chunk(made, outcome.seconds["prefill"])
         else:
             mx.async_eval(chunk.arrays)  # type: ignore[no-untyped-call]
-        self._space.joining = chunk.done
+        # The longest first, so that nobody's columns wrap round the end of the new batch.
+        self._space.joining = sorted(chunk.done, key=lambda prompt: -prompt.length)
         self._join(outcome)
-        return chunk.tokens, chunk.offset
+        return made
+
+    def _note_chunk(self, read: _Read, seconds: float) -> None:
+        if read.tokens:
+            self._pace.note_chunk(read.tokens, read.offset, seconds, is_new_shape=read.is_new_shape)
 
     def _join(self, outcome: Outcome) -> None:
         """Let the prompts that were read decode, those that memory allows."""

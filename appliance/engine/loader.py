@@ -2,9 +2,7 @@
 
 import gc
 import json
-import math
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from appliance.chat.folder import context_tokens
 from appliance.chat.tokenizer import Tokenizer
 from appliance.engine.body import Report
 from appliance.engine.choice import choose_batch
+from appliance.engine.device import Device, this_device
 from appliance.engine.foreign import CHECKS, FOREIGN_ERRORS
 from appliance.engine.language import LanguageBody, LanguageModel
 from appliance.engine.prompt import PromptReader
@@ -26,15 +25,13 @@ from appliance.engine.row_batch import RowBatch
 from appliance.engine.rows import Rows
 from appliance.engine.sampling import BatchSampler
 from appliance.engine.share import MemoryShare, TokenCosts, apply_limits
+from appliance.engine.speed import measure, plan_usual_shapes
 from appliance.engine.wire import EngineSettings, Load
 from appliance.errors import LoadFailed, SourceError
 from appliance.scheduler.pace import Pace
 
 _UNBOUNDED_CONTEXT_TOKENS = 2**20
 _MAX_REASON = 300
-_TIMED_TOKENS = (32, 128, 512, 2048)
-_LEAST_SECONDS = 1e-6
-_SHORT_SECONDS = 0.1
 _MOST_TOGETHER = 32
 # Shapes whose attention MLX keeps planned; its own default is 256.
 _NUM_PLANS = "1024"
@@ -44,10 +41,11 @@ _SCORE_BYTES = 8
 _SAMPLING_BYTES = 16
 
 
-def load_body(load: Load, report: Report) -> LanguageBody:
+def load_body(load: Load, report: Report, device: Device | None = None) -> LanguageBody:
     """Load the model folder that `load` names; reports bytes done. Raises LoadFailed.
 
-    Call on the engine thread: it alone may touch the arrays made here.
+    The engine steps as `device` wants it; None asks MLX. Call on the engine thread: it alone may
+    touch the arrays made here.
     """
     folder = Path(load.directory)
     os.environ.setdefault("MLX_CUDA_SDPA_CACHE_SIZE", _NUM_PLANS)
@@ -64,7 +62,7 @@ def load_body(load: Load, report: Report) -> LanguageBody:
         report("warming", 0, 0)
         tokenizer = Tokenizer.load(folder)
         context = _bound_context(context_tokens(config), load.engine.max_context_tokens)
-        return _prepare(model, config, tokenizer, context, load)
+        return _prepare(model, config, tokenizer, context, load, device or this_device())
     except SourceError as error:
         raise LoadFailed(load.model, error.reason, retryable=False) from error
     except FOREIGN_ERRORS as error:
@@ -72,7 +70,12 @@ def load_body(load: Load, report: Report) -> LanguageBody:
 
 
 def _prepare(
-    model: nn.Module, config: dict[str, Any], tokenizer: Tokenizer, context: int, load: Load
+    model: nn.Module,
+    config: dict[str, Any],
+    tokenizer: Tokenizer,
+    context: int,
+    load: Load,
+    device: Device,
 ) -> LanguageBody:
     """Try the model out, and put together everything that steps it."""
     engine = load.engine
@@ -83,30 +86,27 @@ def _prepare(
     is_single = isinstance(batch, RowBatch)
     shape = kv_shape(caches)
     del caches
-    pace, layer_bytes = _measure(model, engine.prefill_chunk_tokens, context)
-    pace.has_few_sizes = _plans_attention()
+    can_group = not is_single and _is_plain(layouts)
+    most_tokens = engine.prefill_chunk_tokens
+    ladder, layer_bytes = measure(model, min(most_tokens, context))
+    if device.plans_shapes:
+        plan_usual_shapes(model, min(most_tokens, context), _MOST_TOGETHER if can_group else 1)
+    pace = Pace(most_tokens, ladder, has_few_sizes=device.plans_shapes)
+    reader = PromptReader(
+        model, _MOST_TOGETHER, can_group=can_group, has_few_shapes=can_group and device.plans_shapes
+    )
     # A batch that was only tried refers to itself, and would count as the model's own memory.
     gc.collect()
     mx.clear_cache()
     costs = TokenCosts(layer_bytes, _score_bytes(config), _SAMPLING_BYTES * vocab_size)
     share = MemoryShare(int(mx.get_active_memory()), shape, costs)
     share.set_limits(load.limits)
-    reader = PromptReader(
-        model,
-        _MOST_TOGETHER,
-        can_group=not is_single and _is_plain(layouts),
-        has_few_shapes=_plans_attention(),
-    )
     sampler = BatchSampler(vocab_size, compiled=mx.default_device() != mx.cpu)
     loaded = LanguageModel(
         model, tokenizer, context, vocab_size, Rows(batch, sampler), reader, share, pace
     )
-    return LanguageBody(loaded, 1 if is_single else engine.max_sequences)
-
-
-def _plans_attention() -> bool:
-    """Say whether attention over each new shape costs a plan first: cuDNN takes 50 to 90 ms."""
-    return mx.default_device() == mx.gpu and mx.cuda.is_available()
+    most = 1 if is_single else engine.max_sequences
+    return LanguageBody(loaded, most, runs_ahead=device.runs_ahead)
 
 
 def _is_plain(layouts: list[Layout] | None) -> bool:
@@ -153,44 +153,6 @@ def _warm_up(model: nn.Module) -> tuple[int, list[Any]]:
     logits = model(mx.array([[0, 0]]), cache=caches)
     mx.eval(logits, [cache.state for cache in caches])
     return int(logits.shape[-1]), caches
-
-
-def _measure(model: nn.Module, most_tokens: int, context: int) -> tuple[Pace, int]:
-    """Time chunks, larger ones until size tells; return the pace they show, and the bytes that a
-    token takes meanwhile."""
-    first = min(_TIMED_TOKENS[0], context)
-    overhead, layer_bytes = _time_chunk(model, first)
-    per_token = overhead / first
-    for size in _TIMED_TOKENS[1:]:
-        if size > min(most_tokens, context):
-            break
-        seconds, layer_bytes = _time_chunk(model, size)
-        per_token = max(seconds - overhead, _LEAST_SECONDS) / (size - first)
-        if seconds > 2 * overhead:
-            break
-    overhead = max(overhead - first * per_token, _LEAST_SECONDS)
-    return Pace(most_tokens, overhead, per_token), layer_bytes
-
-
-def _time_chunk(model: nn.Module, size: int) -> tuple[float, int]:
-    """Return the seconds a prompt of `size` tokens takes, and the bytes for each meanwhile.
-
-    The better of two where they are short: the first one may have to compile.
-    """
-    best = math.inf
-    layer_bytes = 0
-    for _ in range(2):
-        if best < math.inf and best > _SHORT_SECONDS:
-            break
-        caches = make_prompt_cache(model)
-        before = mx.get_active_memory()
-        mx.reset_peak_memory()
-        begin = time.perf_counter()
-        model(mx.zeros((1, size), mx.int32), cache=caches)
-        mx.eval([cache.state for cache in caches])
-        best = min(best, time.perf_counter() - begin)
-        layer_bytes = max(0, mx.get_peak_memory() - before) // size
-    return best, layer_bytes
 
 
 def _bound_context(own: int | None, wanted: int | None) -> int:

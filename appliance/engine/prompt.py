@@ -8,12 +8,20 @@ from mlx import nn
 from mlx_lm.models.cache import make_prompt_cache
 
 from appliance.engine.wire import Submit
-from appliance.scheduler.pace import few_sizes
 from appliance.scheduler.sequence import Sequence
 
 # Short prompts overtake a long one; every so many chunks the one that came first has its turn.
 _OLDEST_TURN = 4
 _MOST_PADDING = 1.25
+_LEAST_PADDED = 128
+_PADDED_STEP = 256
+
+
+def few_tokens(tokens: int) -> int:
+    """Return the next of few sizes: 128, or a multiple of 256."""
+    if tokens <= _LEAST_PADDED:
+        return _LEAST_PADDED
+    return -(-tokens // _PADDED_STEP) * _PADDED_STEP
 
 
 @dataclass(slots=True)
@@ -44,10 +52,12 @@ class Prompt:
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """What one call read: `tokens` in all, padding included, from `offset` on; `done` prompts are
-    ready to join. `arrays` must be evaluated. Lazy."""
+    ready to join. `arrays` must be evaluated; `is_new_shape`: none of that shape was read before.
+    Lazy."""
 
     tokens: int
     offset: int
+    is_new_shape: bool
     done: list[Prompt]
     arrays: list[Any]
 
@@ -57,7 +67,7 @@ class PromptReader:
 
     With `can_group` prompts of like length are read in one call, the shorter ones padded behind:
     causal attention never looks there. With `has_few_shapes` the ends of prompts and the groups
-    are padded to few sizes as well; needs `can_group`.
+    are padded to few sizes as well; only where prompts can be grouped.
     """
 
     def __init__(
@@ -69,7 +79,8 @@ class PromptReader:
         has_few_shapes: bool = False,
     ) -> None:
         self._model = model
-        self._has_few_shapes = can_group and has_few_shapes
+        self._has_few_shapes = has_few_shapes
+        self._shapes: set[tuple[int, int, int]] = set()
         self._most_together = most_together if can_group else 1
         self._prompts: dict[str, Prompt] = {}
         self._turn = 0
@@ -114,7 +125,7 @@ class PromptReader:
         offset = prompt.num_read
         size = max(min(each.remaining, most_tokens) for each in group)
         num_rows = len(group)
-        if self._has_few_shapes:
+        if self._has_few_shapes and size:
             group, num_rows, size = self._few_shapes(group, size, most_tokens)
         if not prompt.caches:
             caches = make_prompt_cache(self._model)
@@ -133,18 +144,24 @@ class PromptReader:
             if not each.remaining:
                 del self._prompts[each.submit.id]
                 done.append(each)
-        return Chunk(size * num_rows, offset, done, arrays)
+        shape = (num_rows, size, offset)
+        is_new_shape = shape not in self._shapes
+        self._shapes.add(shape)
+        return Chunk(size * num_rows, offset, is_new_shape, done, arrays)
 
     def _few_shapes(
         self, group: list[Prompt], size: int, most_tokens: int
     ) -> tuple[list[Prompt], int, int]:
         """Return the group, perhaps a shorter one, and how many rows of how many tokens to read."""
         if size < most_tokens:
-            size = min(few_sizes(size), most_tokens)
+            size = min(self._padded(size), most_tokens)
         num_rows = 1 << (len(group) - 1).bit_length()
         if num_rows * size > most_tokens and len(group) < num_rows:
             num_rows //= 2
         return group[:num_rows], num_rows, size
+
+    def _padded(self, tokens: int) -> int:
+        return few_tokens(tokens) if self._has_few_shapes else tokens
 
     def _group(self, prompt: Prompt, most_tokens: int) -> list[Prompt]:
         group = [prompt]
@@ -160,7 +177,7 @@ class PromptReader:
         ]
         for other in alike[: self._most_together - 1]:
             longest = max(each.remaining for each in (*group, other))
-            if (len(group) + 1) * longest > most_tokens:
+            if (len(group) + 1) * self._padded(longest) > most_tokens:
                 break
             group.append(other)
         return group

@@ -24,7 +24,9 @@ Runs = tuple[tuple[int | None, int], ...]
 class Position:
     """Where the batch is, shared by all its rings and set anew before each model call.
 
-    `column`: () int32, columns written so far; `lengths`: (rows,) int32, the tokens each row holds.
+    `column`: () int32, columns written so far; `lengths`: (rows,) int32, the tokens each row holds;
+    `capacities`: () int32 for each size of a ring. A number would be a constant in a compiled step,
+    and kernels made anew for each other one.
     `write` says how a column is written: `slice` needs `index`, the column as a number, and cannot
     be compiled; `put` takes it from the array. With `first`, the earliest column that any row still
     holds, only the columns from there on are read, where they do not wrap round a ring's end. With
@@ -33,22 +35,23 @@ class Position:
 
     column: mx.array
     lengths: mx.array
+    capacities: dict[int, mx.array]
     write: Write = "slice"
     index: int = 0
     first: int | None = None
     is_twin: bool = False
     _places: dict[int, mx.array] = field(default_factory=dict)
 
-    def move(self, column: mx.array, lengths: mx.array) -> None:
+    def move(self, column: mx.array, lengths: mx.array, capacities: dict[int, mx.array]) -> None:
         """Go to where the batch is now."""
-        self.column, self.lengths = column, lengths
+        self.column, self.lengths, self.capacities = column, lengths, capacities
         self._places.clear()
 
     def place(self, capacity: int) -> mx.array:
         """Return the column in a ring of `capacity`, () int32; one array for all layers."""
         place = self._places.get(capacity)
         if place is None:
-            place = self._places[capacity] = self.column % capacity
+            place = self._places[capacity] = self.column % self.capacities[capacity]
         return place
 
 
@@ -94,7 +97,8 @@ class RingCache:
         capacity = self.keys.shape[2]
         position = self.position
         start, stop = self._used(capacity)
-        age = (position.column - mx.arange(start, stop, dtype=mx.int32)) % capacity
+        columns = mx.arange(start, stop, dtype=mx.int32)
+        age = (position.column - columns) % position.capacities[capacity]
         mask = age[None] <= position.lengths[:, None]
         windows = [each for each in (self.window, window_size) if each is not None]
         if windows:

@@ -26,7 +26,8 @@ _PATIENCE_AGAIN = 3
 
 Arrays = list[list[mx.array]]
 Forward = Callable[
-    [mx.array, mx.array, mx.array, Arrays], tuple[mx.array, mx.array, mx.array, Arrays]
+    [mx.array, mx.array, mx.array, list[mx.array], Arrays],
+    tuple[mx.array, mx.array, mx.array, Arrays],
 ]
 
 
@@ -72,7 +73,8 @@ class RingBatch:
         self._num_steps = Counter[tuple[int, int]]()
         self._used: set[int] = set()
         zero = mx.zeros((), mx.int32)
-        self._position = Position(zero, mx.zeros((0,), mx.int32))
+        self._position = Position(zero, mx.zeros((0,), mx.int32), {})
+        self._capacities: dict[int, mx.array] = {}
         made = [layout.make(self._position) for layout in layouts]
         self._caches = rebuild(prompt_caches, made)
         self._leaves = leaves(self._caches)
@@ -111,6 +113,9 @@ class RingBatch:
         self._length_array = mx.array([each or 0 for each in self.lengths], dtype=mx.int32)
         self._column, self._column_array = new_column, mx.array(new_column, dtype=mx.int32)
         self.rows, self.columns = len(order), columns
+        rings = [each for each in self._layouts if isinstance(each, RingLayout)]
+        capacities = sorted({ring.capacity(columns) for ring in rings})
+        self._capacities = {each: mx.array(each, dtype=mx.int32) for each in capacities}
 
     def clear(self) -> None:
         """Drop every row, and what a call that raised left in the caches."""
@@ -151,7 +156,11 @@ class RingBatch:
         self._position.index = self._column
         self._position.first = self._column - longest if way.is_windowed else None
         logits, self._length_array, self._column_array, self._state = self._forward(way)(
-            tokens[:, None], self._length_array, self._column_array, self._state
+            tokens[:, None],
+            self._length_array,
+            self._column_array,
+            list(self._capacities.values()),
+            self._state,
         )
         self._column += 1
         self.lengths = [None if length is None else length + 1 for length in self.lengths]
@@ -182,10 +191,14 @@ class RingBatch:
 
     def _make_forward(self, way: Way) -> Forward:
         def forward(
-            tokens: mx.array, lengths: mx.array, column: mx.array, state: Arrays
+            tokens: mx.array,
+            lengths: mx.array,
+            column: mx.array,
+            capacities: list[mx.array],
+            state: Arrays,
         ) -> tuple[mx.array, mx.array, mx.array, Arrays]:
             position = self._position
-            position.move(column, lengths)
+            position.move(column, lengths, dict(zip(self._capacities, capacities, strict=True)))
             position.write = "put" if way.is_compiled else "slice"
             position.is_twin = way.is_twin
             self._fill(state)

@@ -69,6 +69,7 @@ class Rows:
         self._rows: list[Running | None] = []
         self._tokens = mx.zeros((0,), mx.int32)
         self._is_steady = False
+        self._num_steps = 0
 
     def __len__(self) -> int:
         """Return the number of sequences; the batch may have empty rows beside them."""
@@ -88,6 +89,11 @@ class Rows:
     def is_steady(self) -> bool:
         """Say whether nobody joined since the last step, and the batch is as large as then."""
         return self._is_steady
+
+    @property
+    def is_settled(self) -> bool:
+        """Say whether the last step was not the first of a batch of this size."""
+        return self._num_steps > 1
 
     @property
     def are_young(self) -> bool:
@@ -136,6 +142,7 @@ class Rows:
         self._tokens = mx.take(self._tokens, picked) if had_rows else mx.zeros((rows,), mx.int32)
         self._rows = [None if index is None else self._rows[index] for index in order]
         self._is_steady = False
+        self._num_steps = 0
 
     def clear(self) -> None:
         """Drop every sequence and the batch's memory."""
@@ -156,5 +163,6 @@ class Rows:
         mx.async_eval(sampled.arrays(), self._batch.arrays())  # type: ignore[no-untyped-call]
         for each in live:
             each.num_asked += 1
+        self._num_steps += 1
         is_steady, self._is_steady = self._is_steady, True
         return Flight(list(self._rows), sampled, is_steady)

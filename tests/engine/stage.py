@@ -3,6 +3,7 @@
 import queue
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
@@ -10,6 +11,8 @@ from structlog.testing import capture_logs
 
 from appliance.engine.body import Body, OpenBody
 from appliance.engine.core import Core
+from appliance.engine.device import Device
+from appliance.engine.loader import load_body
 from appliance.engine.outbox import Outbox
 from appliance.engine.wire import (
     Close,
@@ -24,8 +27,16 @@ from tests.engine.worker_client import MODEL, Transcript
 
 Script = Iterator[Sequence[ToWorker]]
 
+# Two kinds of devices that the engine steps for; their answers are the same.
+CPU = Device(runs_ahead=False, plans_shapes=False)
+GPU = Device(runs_ahead=True, plans_shapes=True)
 _MOST_TURNS = 5000
 _ROOMY = 2**40
+
+
+def open_as(device: Device) -> OpenBody:
+    """Return what loads language models for a device, on the one that there is."""
+    return partial(load_body, device=device)
 
 
 class Stage(Transcript):

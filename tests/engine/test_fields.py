@@ -12,6 +12,7 @@ from mlx_lm.generate import generate_step
 from mlx_lm.utils import load_model
 
 from appliance.chat.request import SamplingParams
+from appliance.engine.device import Device
 from appliance.engine.loader import load_body
 from appliance.engine.wire import (
     EngineKind,
@@ -21,7 +22,7 @@ from appliance.engine.wire import (
     Submit,
     TokenLogprob,
 )
-from tests.engine.stage import Script, Stage
+from tests.engine.stage import CPU, GPU, Script, Stage, open_as
 from tests.engine.worker_client import GREEDY, MODEL, Answer, tokens
 from tests.tiny_models import write_tiny_model
 
@@ -146,11 +147,12 @@ def _seeded(seed: int, prompt: list[int]) -> Submit:
     return tokens(f"drawn-{seed}", prompt, 40, sampling, logprobs=1, priority=seed // 2)
 
 
-def test_drawn_answer_is_the_same_after_a_preemption(original: Original) -> None:
+@pytest.mark.parametrize("device", [CPU, GPU], ids=["in_turns", "ahead"])
+def test_drawn_answer_is_the_same_after_a_preemption(original: Original, device: Device) -> None:
     wishes = [_seeded(0, _PROMPT), _seeded(1, _PROMPT), _seeded(2, _PROMPT * 20)]
     alone = [_ask(original, "simple", each)[0] for each in wishes]
     engine = EngineSettings(max_sequences=3, prefill_chunk_tokens=16)
-    stage = Stage(load_body, original.folder, engine)
+    stage = Stage(open_as(device), original.folder, engine)
 
     def script() -> Script:
         yield wishes[:2]

@@ -233,11 +233,11 @@ def test_few_shapes_pad_the_ends_of_prompts_and_the_groups(models: dict[str, nn.
 
     chunk = reader.read(prompt, 1000)
 
-    assert chunk.tokens == 4 * 64
+    assert chunk.tokens == 4 * 128
     assert [each.length for each in chunk.done] == [50, 51, 52]
 
 
-@pytest.mark.parametrize(("most_tokens", "count"), [(150, 2), (191, 2), (192, 4)])
+@pytest.mark.parametrize(("most_tokens", "count"), [(300, 2), (511, 2), (512, 4)])
 def test_few_shapes_keep_to_the_chunk(
     models: dict[str, nn.Module], most_tokens: int, count: int
 ) -> None:

@@ -117,7 +117,8 @@ def test_mask_shows_each_row_its_tokens_and_the_new_one(
     lengths: list[int], column: int, num_queries: int, window_size: int | None
 ) -> None:
     capacity = 13
-    ring = RingCache(Position(mx.array(column), mx.array(lengths)), None)
+    capacities = {capacity: mx.array(capacity)}
+    ring = RingCache(Position(mx.array(column), mx.array(lengths), capacities), None)
     ring.keys = ring.values = mx.zeros((len(lengths), 1, capacity, 1))
     expected = np.zeros((len(lengths), 1, num_queries, capacity), bool)
     for row, length in enumerate(lengths):
@@ -204,7 +205,7 @@ def test_shape_counts_keys_and_values_by_the_column_and_states_by_the_row() -> N
 
 def test_rebuilt_caches_have_the_nesting_of_the_others() -> None:
     caches = [KVCache(), CacheList(ArraysCache(2), CacheList(KVCache()), KVCache()), KVCache()]
-    position = Position(mx.zeros((), mx.int32), mx.zeros((1,), mx.int32))
+    position = Position(mx.zeros((), mx.int32), mx.zeros((1,), mx.int32), {})
     made = [RingCache(position, None) for _ in leaves(caches)]
 
     rebuilt = rebuild(caches, made)

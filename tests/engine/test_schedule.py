@@ -12,9 +12,9 @@ import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.utils import load_model
 
-from appliance.engine.loader import load_body
+from appliance.engine.device import Device
 from appliance.engine.wire import EngineSettings, Limits, MemoryLimits, Step, Submit, ToWorker
-from tests.engine.stage import Script, Stage
+from tests.engine.stage import CPU, GPU, Script, Stage, open_as
 from tests.engine.worker_client import MODEL, cancel, tokens
 from tests.packages import smollm2_directory
 from tests.tiny_models import VOCAB_SIZE, write_tiny_model
@@ -26,9 +26,9 @@ _LENGTHS = (1, 1, 2, 7, 9, 15, 17, 22, 22, 40, 60, 60)
 _TELLING_TOKENS = 12
 _ROOMY = 2**40
 _ENGINES = (
-    EngineSettings(max_sequences=3, prefill_chunk_tokens=16),
-    EngineSettings(max_sequences=6, prefill_chunk_tokens=64),
-    EngineSettings(max_sequences=8, prefill_chunk_tokens=33),
+    (EngineSettings(max_sequences=3, prefill_chunk_tokens=16), CPU),
+    (EngineSettings(max_sequences=6, prefill_chunk_tokens=64), GPU),
+    (EngineSettings(max_sequences=8, prefill_chunk_tokens=33), CPU),
 )
 # How many schedules each engine plays; one row is enough where rows cannot be batched.
 _SCHEDULES = {
@@ -172,8 +172,8 @@ def test_answers_are_the_models_own_in_any_schedule(tmp_path: Path, architecture
     count = _SCHEDULES[architecture]
     preempted = 0
 
-    for index, engine in enumerate(_ENGINES):
-        stage = Stage(load_body, original.folder, engine)
+    for index, (engine, device) in enumerate(_ENGINES):
+        stage = Stage(open_as(device), original.folder, engine)
         stage.play(_play_all(stage, original, range(index * count, (index + 1) * count))())
         preempted += _num_preempted(stage.steps())
 
@@ -187,9 +187,10 @@ def test_answers_are_the_models_own_in_any_schedule(tmp_path: Path, architecture
 
 @pytest.mark.registry
 @pytest.mark.timeout(150)
-def test_answers_are_a_real_models_own_in_any_schedule() -> None:
+@pytest.mark.parametrize("device", [CPU, GPU], ids=["in_turns", "ahead"])
+def test_answers_are_a_real_models_own_in_any_schedule(device: Device) -> None:
     original = Original(smollm2_directory(), (1, 12, 30), 8)
-    stage = Stage(load_body, original.folder, _ENGINES[2])
+    stage = Stage(open_as(device), original.folder, _ENGINES[2][0])
 
     stage.play(_play_all(stage, original, range(3))())
 
