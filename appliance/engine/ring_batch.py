@@ -22,7 +22,7 @@ _LARGE_BYTES = 2**24
 # Steps of one shape before it is worth compiling: the first shape of a way takes as long as many
 # of them, since kernels are made, and each further one as long as a few.
 _PATIENCE = 16
-_PATIENCE_AGAIN = 3
+_PATIENCE_AGAIN = 8
 
 Arrays = list[list[mx.array]]
 Forward = Callable[
@@ -84,14 +84,22 @@ class RingBatch:
         self._length_array = mx.zeros((0,), mx.int32)
         self._forwards: dict[Way, Forward] = {}
 
-    def resize(self, order: Sequence[int | None], columns: int) -> None:
+    def resize(
+        self,
+        order: Sequence[int | None],
+        columns: int,
+        *,
+        coming: int = 0,
+        is_tight: bool = False,
+    ) -> None:
         """Make the rows those of `order` (None = an empty one), in rings of `columns`.
 
-        Lazy. Large layers are queued one at a time, so that few are held twice at once.
+        `coming` are the tokens of a longer row that will join, whose columns are then in one piece.
+        Large layers are queued one at a time; where memory `is_tight` each is waited for, so that
+        only one is held twice. Lazy otherwise.
         """
-        new_column = max(
-            (self.lengths[index] or 0 for index in order if index is not None), default=0
-        )
+        kept = (self.lengths[index] or 0 for index in order if index is not None)
+        new_column = max(coming, *kept, 0)
         is_same = list(order) == list(range(self.rows))
         is_fresh = all(index is None for index in order)
         runs = runs_of(order)
@@ -105,7 +113,9 @@ class RingBatch:
                 if not is_same:
                     arrays = [picked(each, runs, axis=0) for each in arrays]
                 arrays = [layout.moved(each, columns, self._column, new_column) for each in arrays]
-            if sum(each.nbytes for each in arrays) > _LARGE_BYTES:
+            if is_tight:
+                mx.eval(arrays)
+            elif sum(each.nbytes for each in arrays) > _LARGE_BYTES:
                 mx.async_eval(arrays)  # type: ignore[no-untyped-call]
             self._state.append(arrays)
         self._used = {row for row, index in enumerate(order) if index is not None}

@@ -17,7 +17,14 @@ class RowBatch:
         self._model = model
         self._caches: list[Any] = []
 
-    def resize(self, order: Sequence[int | None], columns: int) -> None:
+    def resize(
+        self,
+        order: Sequence[int | None],
+        columns: int,
+        *,
+        coming: int = 0,
+        is_tight: bool = False,
+    ) -> None:
         """Note the size; the caches grow by themselves."""
         assert len(order) <= 1
         self.rows, self.columns = len(order), columns

@@ -21,7 +21,9 @@ class Batch(Protocol):
     columns: int
     lengths: list[int | None]
 
-    def resize(self, order: Ordered[int | None], columns: int) -> None: ...  # noqa: D102
+    def resize(  # noqa: D102
+        self, order: Ordered[int | None], columns: int, *, coming: int, is_tight: bool
+    ) -> None: ...
     def clear(self) -> None: ...  # noqa: D102
     def join(self, row: int, caches: list[Any], index: int, length: int) -> None: ...  # noqa: D102
     def leave(self, row: int) -> None: ...  # noqa: D102
@@ -127,15 +129,15 @@ class Rows:
         self._batch.leave(row)
         self._sampler.leave(row)
 
-    def reshape(self, rows: int, columns: int) -> None:
-        """Make the batch so large, keeping every sequence; copies it layer by layer."""
+    def reshape(self, rows: int, columns: int, *, coming: int = 0, is_tight: bool = False) -> None:
+        """Make the batch so large, keeping every sequence; see RingBatch.resize."""
         order: list[int | None] = [
             None if running is None else row for row, running in enumerate(self._rows)
         ]
         if rows != len(order):
             order = [row for row in order if row is not None]
             order += [None] * (rows - len(order))
-        self._batch.resize(order, columns)
+        self._batch.resize(order, columns, coming=coming, is_tight=is_tight)
         self._sampler.resize(order)
         picked = mx.array([index or 0 for index in order], dtype=mx.int32)
         had_rows = bool(self._rows)

@@ -86,7 +86,7 @@ class Space:
                 break
         size = self._size_for()
         if size != self._rows.size and (len(self._rows) or self.joining):
-            self._rows.reshape(*size)
+            self._reshape(size)
 
     def affordable(
         self, prompt: Prompt, tokens: int, outcome: Outcome
@@ -110,9 +110,7 @@ class Space:
 
     def affords_copy(self) -> bool:
         """Say whether the batch may be held twice."""
-        size = self._rows.size
-        needed = self._share.needed_bytes(*size, self._cached(), 0)
-        return self._share.fits(needed + self._share.batch_bytes(*size))
+        return self._affords(self._share.batch_bytes(*self._rows.size), self._rows.size)
 
     def take_out(self, request_id: str) -> None:
         """Free a sequence in any phase; it must be inside."""
@@ -136,8 +134,12 @@ class Space:
         (rows, columns), size = self._size_for(), self._rows.size
         if not len(self._rows) or rows * columns >= size[0] * size[1]:
             return False
-        self._rows.reshape(rows, columns)
+        self._reshape((rows, columns))
         return True
+
+    def _reshape(self, size: tuple[int, int]) -> None:
+        is_tight = not self._affords(self._share.batch_bytes(*self._rows.size), size)
+        self._rows.reshape(*size, coming=max(self._coming_lengths()), is_tight=is_tight)
 
     def _fits(self, size: tuple[int, int], cached: list[int], chunk_tokens: int) -> bool:
         return self._share.fits(self._share.needed_bytes(*size, cached, chunk_tokens))
@@ -146,13 +148,20 @@ class Space:
         """Return the rows for all who run, join or are read, and columns for those who run or join
         or come next."""
         count = len(self._rows) + len(self.joining) + len(self._reader)
-        lengths = [self._rows.longest, *(prompt.length for prompt in self.joining)]
-        coming, length = self._coming
-        if coming in self._reader:
-            lengths.append(length)
+        lengths = [self._rows.longest, *self._coming_lengths()]
         return rows_for(max(1, count), self._max_sequences), columns_for(
             max(lengths) + _SPARE_COLUMNS
         )
+
+    def _coming_lengths(self) -> list[int]:
+        """Return the tokens of those who join now or next, and 0."""
+        lengths = [0, *(prompt.length for prompt in self.joining)]
+        coming, length = self._coming
+        return [*lengths, length] if coming in self._reader else lengths
+
+    def _affords(self, more_bytes: int, size: tuple[int, int]) -> bool:
+        """Say whether so many bytes fit beside a batch of that size and the prompts' caches."""
+        return self._share.fits(self._share.needed_bytes(*size, self._cached(), 0) + more_bytes)
 
     def _preempt_one(self, outcome: Outcome) -> bool:
         """Send the sequence that can best wait back; False if there is but one."""

@@ -20,9 +20,11 @@ _RECENT = 0.5
 _SAMPLES = 9
 _OFFSET_TOKENS = 1024
 _MOST_GUESSES = 4
-_AS_LONG = 1.04
+# Where launching is what takes time, a chunk of so much longer than the smallest holds nobody up
+# that the smallest would not.
+_LAUNCH_BOUND = 1.5
 # Where each new size costs, one is kept while it is so much of what is wanted.
-_LOOSE = 0.6
+_LOOSE = 0.75
 _SLACK = 1.05
 # That a token adds to a chunk.
 _LEAST_SECONDS = 1e-9
@@ -36,7 +38,7 @@ class Pace:
 
     `most_tokens` bounds a chunk. `ladder` are sizes of chunks, rising, and the seconds each took
     at load (at least one); what chunks take later corrects it. With `has_few_sizes`, for devices
-    that take long over the first chunk of each new shape, a chunk is of one of two sizes for each
+    that take long over the first chunk of each new shape, a chunk is of one of four sizes for each
     doubling, kept while it fits roughly, and tells nothing that first time.
     """
 
@@ -64,8 +66,8 @@ class Pace:
         if rows and self._must_learn(rows):
             return 0
         seconds = self._budget(rows) / self._factor(offset)
-        # A chunk that takes no longer than the smallest holds nobody up.
-        seconds = max(seconds, self.ladder[0][1] * _AS_LONG)
+        if self.has_few_sizes:
+            seconds = max(seconds, self.ladder[0][1] * _LAUNCH_BOUND)
         wanted = max(self._tokens_in(seconds), self._worthwhile_tokens)
         return min(self._rounded(wanted, _bucket(rows)), self.most_tokens)
 
@@ -139,8 +141,8 @@ class Pace:
             return wanted // quantum * quantum
         held = self._held.get(bucket, 0)
         if not _LOOSE * wanted <= held <= _SLACK * wanted:
-            half = 1 << max(0, wanted.bit_length() - 2)
-            held = self._held[bucket] = wanted // half * half
+            quarter = 1 << max(0, wanted.bit_length() - 3)
+            held = self._held[bucket] = wanted // quarter * quarter
         return held
 
     def _must_learn(self, rows: int) -> bool:

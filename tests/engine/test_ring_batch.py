@@ -230,6 +230,21 @@ def test_windowed_batch_reads_only_the_columns_in_use_wherever_it_is() -> None:
     assert after == list(range(7, 16))
 
 
+def test_batch_resized_for_a_longer_row_is_in_one_piece_when_it_joins() -> None:
+    batch = _batch_of_one_layer(_Layer(), Way(is_windowed=True))
+    batch.resize([None] * 2, 16)
+    batch.join(1, [KVCache()], 0, 0)
+    tokens = mx.zeros((2,), mx.int32)
+    batch.forward(tokens)
+    prompt_cache = KVCache()
+    prompt_cache.update_and_fetch(mx.zeros((1, 1, 20, 256)), mx.zeros((1, 1, 20, 256)))
+
+    batch.resize([None, 1], 64, coming=20, is_tight=True)
+    batch.join(0, [prompt_cache], 0, 20)
+
+    assert [batch.forward(tokens)[0].item() for _ in range(3)] == [21, 22, 23]
+
+
 def test_clear_frees_what_a_call_that_raised_left() -> None:
     gc.collect()
     before = mx.get_active_memory()

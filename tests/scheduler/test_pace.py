@@ -123,7 +123,7 @@ def test_pace_of_few_sizes_keeps_to_one_while_it_fits(noise: list[float], tokens
         sizes.add(size)
 
     assert len(sizes) <= 2
-    assert all(size % (1 << (size.bit_length() - 2)) == 0 for size in sizes)
+    assert all(size % (1 << (size.bit_length() - 3)) == 0 for size in sizes)
 
 
 def test_pace_of_one_rung_has_no_overhead() -> None:
@@ -132,8 +132,9 @@ def test_pace_of_one_rung_has_no_overhead() -> None:
 
 def test_pace_reads_as_much_as_costs_no_more() -> None:
     """Up to some size a chunk takes what it takes to launch it."""
-    pace = Pace(4096, [(32, 0.01), (128, 0.01), (512, 0.011), (2048, 0.05)])
-    pace.note_decode(8, 0.01)
+    ladder = [(32, 0.01), (128, 0.01), (512, 0.011), (2048, 0.05)]
+    pace = Pace(4096, ladder, has_few_sizes=True)
+    pace.note_decode(8, 0.005)
 
     assert 512 <= pace.chunk_tokens(8, 0) <= 640
     assert pace.chunk_seconds(512, 0) == pytest.approx(0.011)
