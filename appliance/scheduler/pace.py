@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 from statistics import median
 
 _GAP = 2.3
-_ALONE_SECONDS = 1.0
+_ALONE_SECONDS = 2.0
 _LEAST_TOKENS = 32
 _MOST_GROWTH = 2.0
 _RECENT = 0.5

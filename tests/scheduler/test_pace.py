@@ -51,8 +51,8 @@ def test_pace_reads_nothing_before_it_knows_a_step() -> None:
     assert 0 < pace.chunk_tokens(8, 0) <= 512
 
 
-def test_pace_alone_reads_for_a_second() -> None:
-    assert _pace(4096, 0.0, 0.001).chunk_tokens(0, 0) == 992
+def test_pace_alone_reads_for_two_seconds() -> None:
+    assert _pace(4096, 0.0, 0.001).chunk_tokens(0, 0) == 1984
     assert _pace(256, 0.0, 0.001).chunk_tokens(0, 0) == 256
 
 
