@@ -3,16 +3,24 @@
 import asyncio
 import contextlib
 import faulthandler
+import gc
 import os
 import resource
 import signal
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
 import structlog
+from litestar.types import ASGIApp
 
+from appliance.api.admin.control import Control
+from appliance.api.admin.manifest import ManifestRoutes
+from appliance.api.admin.operation import OperationRoutes
 from appliance.api.auth import Caller, KeyEntry, KeyRing
 from appliance.api.build import build_app
 from appliance.api.edge import Edge, Refusal
@@ -21,23 +29,36 @@ from appliance.api.lifeline import Lifeline
 from appliance.api.listener import Listener, TcpAddress
 from appliance.api.openai.routes import CHAT_PATH, OpenAiRoutes
 from appliance.api.status import StatusRoutes
+from appliance.api.tls import TlsKeeper, manifest_pair, refuse_broken_tls
 from appliance.chat.client import TextProcess
 from appliance.errors import AddressInUse, Draining, ManifestError, Problem
 from appliance.manifest.load import LoadedManifest
-from appliance.manifest.spec import AuthKeySpec, Manifest
+from appliance.manifest.spec import AuthKeySpec, Manifest, ModelSpec
 from appliance.pipeline.pipeline import Pipeline
 from appliance.pipeline.sender import Sender
+from appliance.reconcile.acceptance import Acceptance
+from appliance.reconcile.desired import Forecasts
+from appliance.reconcile.reconciler import Means, Reconciler
+from appliance.reconcile.records import Records
+from appliance.reconcile.room import Room
+from appliance.reconcile.source import ManifestFile
+from appliance.reconcile.watcher import Watcher
+from appliance.registry.forecast import forecast
+from appliance.registry.machine import machine_bytes
 from appliance.registry.registry import Registry
-from appliance.registry.resident import Surroundings
 from appliance.registry.store import ModelStore
+from appliance.registry.surroundings import Surroundings
 from appliance.state import StateFolder, admin_socket
-from appliance.telemetry.log import LogFormat, LogLevel
+from appliance.telemetry.log import LogFormat, LogLevel, set_log_level
 from appliance.telemetry.metrics import Metrics
 from appliance.telemetry.progress import ProgressLog, ProgressSink
+from appliance.telemetry.tail import LogTail
 
 _OPEN_FILES = 16384
 _LAST_WORDS_SECONDS = 1.0
 """How long a stream may take to send its last event, once it must end."""
+_HISTORY = "history.sqlite"
+_SWITCH_SECONDS = 0.0005
 
 log = structlog.get_logger()
 
@@ -52,7 +73,8 @@ class ServeOptions:
     port: int = 8000
     log_level: LogLevel = "info"
     log_format: LogFormat = "auto"
-    on_listening: Callable[[TcpAddress], None] = lambda _: None
+    tail: LogTail = field(default_factory=LogTail)
+    on_listening: Callable[[str], None] = lambda _: None
     on_progress: ProgressSink = field(default_factory=ProgressLog)
 
 
@@ -61,28 +83,25 @@ class Appliance:
 
     def __init__(self, options: ServeOptions) -> None:
         self._options = options
-        manifest = options.loaded.manifest
+        self._started = time.monotonic()
+        self._refuse(options.loaded)
         self._state = StateFolder(options.state_dir)
-        self._manifest: Manifest = manifest
-        self._keys = key_ring(options.loaded)
-        refuse_open_address(options.host, manifest, self._keys)
         self._metrics = Metrics()
         self._text = TextProcess()
-        surroundings = Surroundings(
-            store=ModelStore(options.state_dir),
-            text=self._text,
-            metrics=self._metrics,
-            folder=options.loaded.folder,
-            on_progress=options.on_progress,
-            worker_arguments=(options.log_level, options.log_format),
-        )
-        self._registry = Registry(manifest.models, manifest.server, surroundings)
-        self._pipeline = Pipeline(self._registry, self._text, manifest.server.limits, self._metrics)
+        self._store = ModelStore(options.state_dir)
+        self._records = Records(options.state_dir / _HISTORY)
+        self._registry = self._make_registry(options)
+        limits = options.loaded.manifest.server.limits
+        self._pipeline = Pipeline(self._registry, self._text, limits, self._metrics)
+        self._reconciler = self._make_reconciler(options)
+        self._watcher = Watcher(self._reconciler.file.path, self._reconciler.poke_file)
         self._gates = [Gate(_never), Gate(_never)]
-        self._swap_app()
         self._listeners: list[Listener] = []
+        self._keeper: TlsKeeper | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._stop = asyncio.Event()
         self._cut = asyncio.Event()
+        self._take_force(options.loaded, self._build(options.loaded))
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then drain and return. A second signal cuts the drain.
@@ -109,22 +128,65 @@ class Appliance:
             self._cut.set()
         self._stop.set()
 
+    def _make_registry(self, options: ServeOptions) -> Registry:
+        surroundings = Surroundings(
+            store=self._store,
+            text=self._text,
+            metrics=self._metrics,
+            folder=options.loaded.folder,
+            on_progress=options.on_progress,
+            worker_arguments=(options.log_level, options.log_format),
+            verify=lambda *copy: Acceptance(self._pipeline).verify(*copy),
+            admit=lambda name: Room(self._registry, self._reconciler).admit(name),
+            may_idle=lambda spec: self._reconciler.wish_of(spec) == "may",
+        )
+        registry = Registry(surroundings)
+        # Names are known from the first request on; loads wait until the machine is measured.
+        registry.serve(options.loaded.manifest.models, options.loaded.manifest.server)
+        return registry
+
+    def _make_reconciler(self, options: ServeOptions) -> Reconciler:
+        file = ManifestFile(options.loaded.file, options.state_dir, self._refuse)
+        means = Means(
+            registry=self._registry,
+            records=self._records,
+            forecasts=Forecasts(self._forecast),
+            metrics=self._metrics,
+            prepare=self._prepare,
+        )
+        reconciler = Reconciler(file, options.loaded, means)
+        self._registry.on_change = reconciler.poke
+        return reconciler
+
+    async def _forecast(self, spec: ModelSpec) -> int | None:
+        return await forecast(spec, self._options.loaded.folder, self._store)
+
     async def _start(self) -> None:
+        await self._records.open()
+        # What is here stays: looking through all of it for garbage would stall streams for 0.1 s.
+        gc.freeze()
         address = TcpAddress(self._options.host, self._options.port).probed()
-        public = Listener(self._gates[0], address)
+        pair = manifest_pair(self._options.loaded)
+        public = Listener(self._gates[0], address, pair)
+        self._keeper = TlsKeeper(public, pair)
         admin = Listener(self._gates[1], admin_socket(self._options.state_dir))
         self._listeners = [public, admin]
         for listener in self._listeners:
             await listener.start()
-        log.info("listening", address=str(address), pid=os.getpid())
-        self._options.on_listening(address)
+        log.info("listening", address=public.url, pid=os.getpid())
+        self._options.on_listening(public.url)
         await self._text.start()
-        self._registry.start()
+        await self._reconciler.start(await machine_bytes())
+        self._tasks = [
+            asyncio.create_task(self._reconciler.run(), name="reconciler"),
+            asyncio.create_task(self._watcher.run(), name="watcher"),
+            asyncio.create_task(self._keeper.run(), name="certificates"),
+        ]
 
     async def _drain(self) -> None:
         for gate in self._gates:
             gate.is_draining = True
-        seconds = self._manifest.server.drain
+        seconds = self._reconciler.loaded.manifest.server.drain
         idle = asyncio.create_task(self._wait_idle(seconds))
         cut = asyncio.create_task(self._cut.wait())
         await asyncio.wait([idle, cut], return_when=asyncio.FIRST_COMPLETED)
@@ -142,23 +204,68 @@ class Appliance:
         return all(idle)
 
     async def _close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         for listener in self._listeners:
             await listener.stop()
         await self._registry.stop()
         await self._text.close()
+        await self._records.close()
         self._state.release()
         log.info("stopped")
 
-    def _swap_app(self) -> None:
-        server = self._manifest.server
+    async def _prepare(self, loaded: LoadedManifest) -> Callable[[], None]:
+        """Build a revision's app in a thread: it takes some 50 ms, and streams must not wait."""
+        app = await asyncio.to_thread(self._build, loaded)
+        return partial(self._take_force, loaded, app)
+
+    def _build(self, loaded: LoadedManifest) -> ASGIApp:
+        server = loaded.manifest.server
         openai = OpenAiRoutes(self._registry, self._pipeline, server, self._metrics)
         status = StatusRoutes(
-            self._registry, self._metrics, self._gates[0], server.endpoints.metrics
+            self._registry,
+            self._metrics,
+            self._gates[0],
+            server.endpoints.metrics,
+            self._started,
         )
-        handlers = [*status.handlers(), *openai.handlers()]
-        app = Lifeline(build_app(handlers, self._keys, server.limits.max_body))
+        control = self._control()
+        handlers = [
+            *status.handlers(),
+            *openai.handlers(),
+            *ManifestRoutes(control, server.limits).handlers(),
+            *OperationRoutes(control, server.limits).handlers(),
+        ]
+        return Lifeline(build_app(handlers, key_ring(loaded), server))
+
+    def _take_force(self, loaded: LoadedManifest, app: ASGIApp) -> None:
+        """Put a revision's server section in force, between two requests."""
+        server = loaded.manifest.server
+        set_log_level(server.log_level or self._options.log_level)
+        self._pipeline.set_limits(server.limits)
         for gate, is_trusted in zip(self._gates, (False, True), strict=True):
             gate.app = Edge(app, gate, self._on_refused, is_trusted=is_trusted)
+        if self._keeper is not None:
+            self._keeper.use(manifest_pair(loaded))
+
+    def _control(self) -> Control:
+        return Control(
+            reconciler=self._reconciler,
+            registry=self._registry,
+            pipeline=self._pipeline,
+            records=self._records,
+            metrics=self._metrics,
+            tail=self._options.tail,
+            gate=self._gates[0],
+            set_log_level=set_log_level,
+            stop=self.stop,
+        )
+
+    def _refuse(self, loaded: LoadedManifest) -> None:
+        """Raise ManifestError for what this appliance cannot do. Blocking."""
+        refuse_open_address(self._options.host, loaded.manifest, key_ring(loaded))
+        refuse_broken_tls(loaded)
 
     def _on_refused(self, refusal: Refusal) -> None:
         if refusal.path == CHAT_PATH:
@@ -168,6 +275,7 @@ class Appliance:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number.name)
+        loop.add_signal_handler(signal.SIGHUP, self._reconciler.poke_file)
 
 
 async def _never(scope: object, receive: object, send: object) -> None:
@@ -207,6 +315,8 @@ def refuse_open_address(host: str, manifest: Manifest, keys: KeyRing) -> None:
 
 def _prepare_process() -> None:
     faulthandler.enable()
+    # A manifest is read in a thread: streams take the interpreter back from it at once.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     if soft < wanted:

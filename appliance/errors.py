@@ -10,13 +10,18 @@ ApplianceError
 |  |- InvalidRequest          a field is wrong, missing or cannot be honoured
 |  |- ContextTooLong          prompt and answer do not fit the model's context
 |  |- ModelNotFound           no model or alias of that name
+|  |- EndpointDisabled        the operator does not serve this model at this endpoint
 |  |- RequestNotFound         no running request of that id
+|  |- RevisionNotFound        no manifest of that number was ever accepted
 |  |- RouteNotFound           no such path or method
 |  |- Unauthenticated         no key, or an unknown one
 |  |- Forbidden               the key may not do this
 |  |- PayloadTooLarge         the body is over the limit
 |  |- BodyTimeout             the body did not arrive in time
 |  |- RequestCancelled        somebody with the right to do so cancelled it
+|  |- Conflict                the request does not fit what is in force
+|     |- ManifestChanged      somebody else changed the manifest in the meantime
+|     |- ManifestReadOnly     the manifest's file cannot be written
 |- Unavailable                right request, wrong moment; carries when to try again
 |  |- QueueFull               the model's queue is full
 |  |- ModelNotReady           the model is loading, failed, or being replaced
@@ -29,6 +34,7 @@ ApplianceError
    |- WorkerDied              the worker process is gone
    |- EngineStopped           the engine was closed under the request
    |- TextProcessFailed       the process that renders templates failed
+   |- HistoryFailed           the revision history cannot be read or written
 """
 
 from dataclasses import dataclass
@@ -136,12 +142,29 @@ class ModelNotFound(RequestError):
         self.suggestion = suggestion
 
 
+class EndpointDisabled(RequestError):
+    """The manifest does not open this group of endpoints to the model."""
+
+    def __init__(self, endpoint: str, model: str) -> None:
+        super().__init__(f"The model '{model}' is not served at the {endpoint} endpoints.")
+        self.endpoint = endpoint
+        self.model = model
+
+
 class RequestNotFound(RequestError):
     """No request of this id is running."""
 
     def __init__(self, request_id: str) -> None:
         super().__init__(f"No request '{request_id}' is running.")
         self.request_id = request_id
+
+
+class RevisionNotFound(RequestError):
+    """The history has no such revision."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"There is no revision {number}.")
+        self.number = number
 
 
 class RouteNotFound(RequestError):
@@ -188,6 +211,30 @@ class RequestCancelled(RequestError):
     def __init__(self, request_id: str) -> None:
         super().__init__(f"Request '{request_id}' was cancelled.")
         self.request_id = request_id
+
+
+class Conflict(RequestError):
+    """The request does not fit what is in force; its sender must look again."""
+
+
+class ManifestChanged(Conflict):
+    """The manifest is not the one the caller looked at; `etag` is that of the one in force."""
+
+    def __init__(self, etag: str) -> None:
+        super().__init__(
+            "The manifest has changed since you read it; nothing was written. "
+            f"Read it again (its etag is now {etag}) and repeat your change."
+        )
+        self.etag = etag
+
+
+class ManifestReadOnly(Conflict):
+    """The manifest's file cannot be written, so what is in force stays; `reason` says why."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"The manifest {file} cannot be written: {reason}.")
+        self.file = file
+        self.reason = reason
 
 
 class Unavailable(ApplianceError):
@@ -278,3 +325,11 @@ class EngineStopped(EngineError):
 
 class TextProcessFailed(EngineError):
     """The process that renders templates and counts tokens failed."""
+
+
+class HistoryFailed(EngineError):
+    """The revision history cannot be read or written: most often, the disk is full."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The revision history cannot be used: {reason}.")
+        self.reason = reason

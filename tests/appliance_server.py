@@ -148,7 +148,7 @@ def running_appliance(
         folder = Path(name)
         for file, text in {**files, "vllm-mlx.yaml": manifest}.items():
             (folder / file).write_text(text, encoding="utf-8")
-        appliance = _start(folder, dict(env or {}), args)
+        appliance = start_in(folder, dict(env or {}), args)
         try:
             if is_ready:
                 appliance.wait_ready()
@@ -157,7 +157,8 @@ def running_appliance(
             appliance.stop()
 
 
-def _start(folder: Path, env: dict[str, str], args: Sequence[str]) -> RunningAppliance:
+def start_in(folder: Path, env: dict[str, str], args: Sequence[str]) -> RunningAppliance:
+    """Serve the manifest in a folder, with its state beside it; the caller stops it."""
     state_dir = folder / "state"
     options = ["-c", str(folder / "vllm-mlx.yaml"), "--port", "0", "--state-dir", str(state_dir)]
     with (folder / "stderr.txt").open("wb") as stderr:

@@ -35,7 +35,7 @@ class BodyReader(Generic[T]):
 
     async def read(self, request: Request[Any, Any, Any]) -> T:
         """Return the decoded body; raises InvalidRequest, PayloadTooLarge or BodyTimeout."""
-        body = await self._bytes(request)
+        body = await read_bytes(request, self._limits)
         _check_size(body)
         try:
             decoded = self._decoder.decode(body)
@@ -50,17 +50,26 @@ class BodyReader(Generic[T]):
             log.debug("fields_ignored", api=self._api, fields=list(islice(unknown, 20)))
         return decoded
 
-    async def _bytes(self, request: Request[Any, Any, Any]) -> bytes:
-        seconds = self._limits.body_timeout
-        try:
-            async with asyncio.timeout(seconds):
-                return await request.body()
-        except TimeoutError as error:
-            raise BodyTimeout(seconds) from error
-        except HTTPException as error:
-            if error.status_code == 413:
-                raise PayloadTooLarge(self._limits.max_body) from error
-            raise InvalidRequest(error.detail) from error
+
+async def read_bytes(request: Request[Any, Any, Any], limits: LimitsSpec) -> bytes:
+    """Return the body as it came; raises PayloadTooLarge, BodyTimeout or InvalidRequest."""
+    try:
+        async with asyncio.timeout(limits.body_timeout):
+            return await request.body()
+    except TimeoutError as error:
+        raise BodyTimeout(limits.body_timeout) from error
+    except HTTPException as error:
+        if error.status_code == 413:
+            raise PayloadTooLarge(limits.max_body) from error
+        raise InvalidRequest(error.detail) from error
+
+
+async def read_text(request: Request[Any, Any, Any], limits: LimitsSpec) -> str:
+    """Return the body as UTF-8 text; raises as `read_bytes` does."""
+    try:
+        return (await read_bytes(request, limits)).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidRequest("The body is not UTF-8 text.") from error
 
 
 def _check_size(body: bytes) -> None:

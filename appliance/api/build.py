@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import structlog
 from litestar import Litestar, Request, Response
+from litestar.config.cors import CORSConfig
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
@@ -12,12 +13,14 @@ from litestar.types import ASGIApp
 from appliance.api.auth import Authenticate, KeyRing
 from appliance.api.errors import error_headers, error_status, openai_error
 from appliance.errors import ApplianceError, InvalidRequest, RouteNotFound
+from appliance.manifest.spec import ServerSpec
 
 log = structlog.get_logger()
 
 
-def build_app(handlers: list[HTTPRouteHandler], keys: KeyRing, max_body_bytes: int) -> ASGIApp:
+def build_app(handlers: list[HTTPRouteHandler], keys: KeyRing, server: ServerSpec) -> ASGIApp:
     """Return an app that is swapped as a whole when the manifest changes."""
+    origins = list(server.cors.origins)
     return Litestar(
         handlers,
         middleware=[Authenticate(keys)],
@@ -26,7 +29,8 @@ def build_app(handlers: list[HTTPRouteHandler], keys: KeyRing, max_body_bytes: i
             HTTPException: _answer,
             Exception: _answer,
         },
-        request_max_body_size=max_body_bytes,
+        request_max_body_size=server.limits.max_body,
+        cors_config=CORSConfig(allow_origins=origins) if origins else None,
         openapi_config=None,
         logging_config=None,
         debug=False,

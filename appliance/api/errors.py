@@ -1,7 +1,7 @@
 """Turn errors into HTTP: the one table of status, OpenAI type and code, and Anthropic type."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from appliance import errors
@@ -29,7 +29,9 @@ ERROR_TABLE: dict[type[ApplianceError], ErrorRow] = {
     errors.InvalidRequest: ErrorRow(400, _INVALID, None, _INVALID),
     errors.ContextTooLong: ErrorRow(400, _INVALID, "context_length_exceeded", _INVALID),
     errors.ModelNotFound: ErrorRow(404, _INVALID, "model_not_found", "not_found_error"),
+    errors.EndpointDisabled: ErrorRow(403, _INVALID, "endpoint_disabled", "permission_error"),
     errors.RequestNotFound: ErrorRow(404, _INVALID, "request_not_found", "not_found_error"),
+    errors.RevisionNotFound: ErrorRow(404, _INVALID, "revision_not_found", "not_found_error"),
     errors.RouteNotFound: ErrorRow(404, _INVALID, "route_not_found", "not_found_error"),
     errors.Unauthenticated: ErrorRow(
         401, "authentication_error", "invalid_api_key", "authentication_error"
@@ -38,6 +40,8 @@ ERROR_TABLE: dict[type[ApplianceError], ErrorRow] = {
     errors.PayloadTooLarge: ErrorRow(413, _INVALID, "payload_too_large", "request_too_large"),
     errors.BodyTimeout: ErrorRow(408, _INVALID, "body_timeout", _INVALID),
     errors.RequestCancelled: ErrorRow(499, _INVALID, "request_cancelled", "api_error"),
+    errors.ManifestChanged: ErrorRow(412, _INVALID, "manifest_changed", _INVALID),
+    errors.ManifestReadOnly: ErrorRow(409, _INVALID, "manifest_read_only", _INVALID),
     errors.QueueFull: ErrorRow(429, "rate_limit_error", "queue_full", "rate_limit_error"),
     errors.ModelNotReady: ErrorRow(503, _SERVER, "model_not_ready", "overloaded_error"),
     errors.Draining: ErrorRow(503, _SERVER, "shutting_down", "overloaded_error"),
@@ -48,6 +52,7 @@ ERROR_TABLE: dict[type[ApplianceError], ErrorRow] = {
     errors.WorkerDied: ErrorRow(500, _SERVER, "worker_died", "api_error"),
     errors.EngineStopped: ErrorRow(503, _SERVER, "engine_stopped", "overloaded_error"),
     errors.TextProcessFailed: ErrorRow(500, _SERVER, "text_process_failed", "api_error"),
+    errors.HistoryFailed: ErrorRow(500, _SERVER, "history_failed", "api_error"),
 }
 
 _UNKNOWN = ErrorRow(500, _SERVER, "internal_error", "api_error")
@@ -85,11 +90,12 @@ def openai_error(error: BaseException) -> dict[str, Any]:
     """Return the body of an error in OpenAI's shape; foreign errors say nothing of their cause."""
     row = error_row(error)
     known = isinstance(error, ApplianceError)
-    return {
-        "error": {
-            "message": str(error) if known else "Internal server error.",
-            "type": row.openai_type,
-            "param": error.param if isinstance(error, errors.InvalidRequest) else None,
-            "code": row.openai_code,
-        }
+    body: dict[str, Any] = {
+        "message": str(error) if known else "Internal server error.",
+        "type": row.openai_type,
+        "param": error.param if isinstance(error, errors.InvalidRequest) else None,
+        "code": row.openai_code,
     }
+    if isinstance(error, errors.ManifestError):
+        body["problems"] = [asdict(problem) for problem in error.problems]
+    return {"error": body}

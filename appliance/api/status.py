@@ -1,6 +1,7 @@
 """Answer the probes and Prometheus."""
 
 import time
+from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
@@ -24,13 +25,19 @@ class StatusRoutes:
     """The handlers of /health* and /metrics. Event loop only."""
 
     def __init__(
-        self, registry: Registry, metrics: Metrics, gate: Gate, door: MetricsDoorSpec
+        self,
+        registry: Registry,
+        metrics: Metrics,
+        gate: Gate,
+        door: MetricsDoorSpec,
+        started: float,
     ) -> None:
+        """`started`: when the appliance began, by the monotonic clock."""
         self._registry = registry
         self._metrics = metrics
         self._gate = gate
         self._door = door
-        self._started = time.monotonic()
+        self._started = started
 
     def handlers(self) -> list[HTTPRouteHandler]:
         """Return the route handlers, for a Litestar app."""
@@ -75,7 +82,11 @@ class StatusRoutes:
         )
 
     def _visible(self, caller: Caller) -> list[ModelStatus]:
-        return [each for each in self._registry.statuses() if caller.can_use(each.name)]
+        statuses = (each for each in self._registry.statuses() if caller.can_use(each.name))
+        return [
+            replace(each, profiles=tuple(filter(caller.can_use, each.profiles)))
+            for each in statuses
+        ]
 
     def _state(self) -> str:
         if self._gate.is_draining:

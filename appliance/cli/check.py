@@ -20,9 +20,9 @@ import msgspec
 from huggingface_hub import constants
 
 from appliance.cli.option import load_in_force
-from appliance.cli.output import readable_bytes
 from appliance.errors import ManifestError
 from appliance.launch import SAFE_PYTHON, module_command, module_environment
+from appliance.manifest.quantity import readable_bytes
 from appliance.manifest.setting import Settings
 
 _PROBE_SECONDS = 60.0

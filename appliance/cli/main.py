@@ -13,6 +13,18 @@ from appliance.errors import ApplianceError, ManifestError
 
 COMMANDS = {
     "serve": "appliance.cli.serve:run_serve",
+    "plan": "appliance.cli.plan:run_plan",
+    "apply": "appliance.cli.apply:run_apply",
+    "diff": "appliance.cli.diff:run_diff",
+    "history": "appliance.cli.history:run_history",
+    "rollback": "appliance.cli.rollback:run_rollback",
+    "reload": "appliance.cli.reload:run_reload",
+    "load": "appliance.cli.override:run_load",
+    "unload": "appliance.cli.override:run_unload",
+    "pin": "appliance.cli.override:run_pin",
+    "unpin": "appliance.cli.override:run_unpin",
+    "top": "appliance.cli.top:run_top",
+    "logs": "appliance.cli.log:run_logs",
     "validate": "appliance.cli.validate:run_validate",
     "schema": "appliance.cli.schema:run_schema",
     "status": "appliance.cli.status:run_status",
@@ -39,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
         complain(*error.lines)
         return error.code
     except ManifestError as error:
-        complain(*map(str, error.problems))
+        complain(*map(str, error.problems), prefix="")
         return Exit.FAILED
     except ApplianceError as error:
         complain(str(error))
@@ -69,7 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="vllm-mlx",
         description="Serve language models on MLX to your network, as one manifest says.",
-        epilog="Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not ready, 4 not reachable. "
+        epilog="Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 not converged, 4 not reachable. "
         "Flags win over the environment: VLLM_MLX_CONFIG, _HOST, _PORT, _STATE_DIR, _LOG_FORMAT, "
         "_LOG_LEVEL, _URL, _API_KEY.",
         allow_abbrev=False,
@@ -78,6 +90,8 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_server_commands(commands)
     _add_client_commands(commands)
+    _add_manifest_commands(commands)
+    _add_override_commands(commands)
     models = _add(commands, "models", "list, pull or inspect models")
     _add_model_commands(models.add_subparsers(metavar="COMMAND", required=True))
     return parser
@@ -109,14 +123,80 @@ def _add_server_commands(commands: Commands) -> None:
 
 def _add_client_commands(commands: Commands) -> None:
     status = _add(commands, "status", "say how the running appliance and its models are")
+    status.add_argument(
+        "--watch", dest="is_watching", action="store_true", help="go on until Ctrl-C"
+    )
     _add_reach_options(status)
     _add_json(status)
+    top = _add(commands, "top", "show requests, tokens per second and memory of every model, live")
+    _add_reach_options(top)
+    _add_json(top)
+    logs = _add(commands, "logs", "show the last lines that the appliance logged")
+    logs.add_argument(
+        "-f", "--follow", dest="is_following", action="store_true", help="go on until Ctrl-C"
+    )
+    logs.add_argument("-n", "--lines", metavar="N", type=int, default=100, help="default 100")
+    _add_reach_options(logs)
+    _add_json(logs)
     chat = _add(commands, "chat", "talk with a model; reads lines from a pipe too")
     chat.add_argument("model", metavar="MODEL", nargs="?", help="default: the first one served")
     chat.add_argument("--system", metavar="TEXT", help="what the model is told first")
     chat.add_argument("--temperature", metavar="T", type=float, help="0 = always the likeliest")
     chat.add_argument("--max-tokens", metavar="N", type=int, help="longest answer")
     _add_reach_options(chat)
+
+
+def _add_manifest_commands(commands: Commands) -> None:
+    plan = _add(commands, "plan", "show what a manifest would change, and change nothing")
+    plan.add_argument("file", metavar="FILE", type=Path)
+    plan.add_argument(
+        "--offline", dest="is_offline", action="store_true", help="against nothing that runs"
+    )
+    _add_reach_options(plan)
+    _add_json(plan)
+    apply = _add(commands, "apply", "make a manifest the one in force; shows the plan and asks")
+    apply.add_argument("file", metavar="FILE", type=Path)
+    _add_change_options(apply)
+    diff = _add(commands, "diff", "compare a manifest, and what runs, with the one in force")
+    diff.add_argument("file", metavar="FILE", type=Path, nargs="?", help="default ./vllm-mlx.yaml")
+    _add_reach_options(diff)
+    _add_json(diff)
+    history = _add(commands, "history", "list the revisions of the manifest, or show one")
+    history.add_argument("number", metavar="NUMBER", type=int, nargs="?")
+    _add_reach_options(history)
+    _add_json(history)
+    rollback = _add(commands, "rollback", "go back to a revision; shows the plan and asks")
+    rollback.add_argument(
+        "number", metavar="NUMBER", type=int, nargs="?", help="default: the one before"
+    )
+    _add_change_options(rollback)
+    reload = _add(commands, "reload", "read the file of the manifest in force again, at once")
+    _add_reach_options(reload)
+
+
+def _add_override_commands(commands: Commands) -> None:
+    until = "until a revision changes it"
+    for name, text in (
+        ("load", f"bring a model into memory, {until}"),
+        ("unload", f"keep a model out of memory, {until}"),
+        ("pin", f"keep a model in memory, {until}"),
+        ("unpin", "let the manifest decide about a pinned model again"),
+    ):
+        parser = _add(commands, name, text)
+        parser.add_argument("name", metavar="NAME")
+        _add_reach_options(parser)
+
+
+def _add_change_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-y", "--yes", dest="is_agreed", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--wait",
+        dest="is_waiting",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="wait until it has converged (default)",
+    )
+    _add_reach_options(parser)
 
 
 def _add_model_commands(commands: Commands) -> None:

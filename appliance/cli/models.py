@@ -11,13 +11,13 @@ from appliance.cli.output import (
     CommandFailed,
     Exit,
     printable,
-    readable_bytes,
     say,
     say_json,
     say_table,
 )
 from appliance.cli.progress import ProgressLine
 from appliance.errors import ModelNotFound
+from appliance.manifest.quantity import readable_bytes
 from appliance.manifest.setting import Settings
 from appliance.manifest.source import PathSource, ScriptedSource, Source, parse_source
 from appliance.manifest.spec import resolve_path

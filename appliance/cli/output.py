@@ -3,9 +3,10 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Literal, TextIO
+from typing import Literal, NamedTuple, TextIO
 
 Colour = Literal["green", "yellow", "red", "dim"]
 
@@ -23,6 +24,16 @@ class Exit(IntEnum):
     NOT_REACHABLE = 4
     INTERRUPTED = 130
     """Ctrl-C, as shells report it: 128 and the signal's number."""
+
+
+class Tinted(NamedTuple):
+    """A cell of a table, in a colour."""
+
+    text: str
+    colour: Colour
+
+
+Cell = str | Tinted
 
 
 class CommandFailed(Exception):
@@ -45,11 +56,11 @@ def printable(text: str, stream: TextIO | None = None) -> str:
     return text.translate(_CONTROLS) if (stream or sys.stdout).isatty() else text
 
 
-def complain(*messages: str, stream: TextIO | None = None) -> None:
+def complain(*messages: str, stream: TextIO | None = None, prefix: str = "vllm-mlx: ") -> None:
     """Write messages to `stream` (default stderr), each on one line whatever it contains."""
     stream = stream or sys.stderr
     for message in messages:
-        stream.write(f"vllm-mlx: {' '.join(message.split()).translate(_CONTROLS)}\n")
+        stream.write(f"{prefix}{' '.join(message.split()).translate(_CONTROLS)}\n")
     stream.flush()
 
 
@@ -58,15 +69,33 @@ def say_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
-def say_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def say_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     """Write aligned columns; columns that are empty in every row are left out."""
-    shown = [index for index in range(len(headers)) if any(row[index] for row in rows)]
-    lines = [[printable(line[index]) for index in shown] for line in (headers, *rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for number, line in enumerate(lines):
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        text = "  ".join(cells).rstrip()
-        say(text if number else painted(text, "dim"))
+    for line in table_lines(headers, rows):
+        say(line)
+
+
+def table_lines(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """Return what `say_table` writes, line by line."""
+    table = [[_plain(cell) for cell in row] for row in rows]
+    shown = [index for index in range(len(headers)) if any(row[index] for row in table)]
+    widths = [max(len(line[index]) for line in (headers, *table)) for index in shown]
+    heading = (headers[index].ljust(width) for index, width in zip(shown, widths, strict=True))
+    lines = [painted("  ".join(heading).rstrip(), "dim")]
+    for cells, texts in zip(rows, table, strict=True):
+        columns = zip(shown, widths, strict=True)
+        padded = (_coloured(cells[i], texts[i]) + " " * (n - len(texts[i])) for i, n in columns)
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def _plain(cell: Cell) -> str:
+    # On one line: what is drawn over must be as high as it was.
+    return printable(" ".join((cell.text if isinstance(cell, Tinted) else cell).split()))
+
+
+def _coloured(cell: Cell, text: str) -> str:
+    return painted(text, cell.colour) if isinstance(cell, Tinted) else text
 
 
 def painted(
@@ -85,15 +114,6 @@ def painted(
     return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
 
 
-def readable_bytes(number: float) -> str:
-    """Return a number of bytes for people: 512 B, 1.5 GiB."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.1f} TiB"
-
-
 def readable_seconds(seconds: float) -> str:
     """Return a duration for people, in its two largest units: 42s, 3m 7s, 2d 4h."""
     left = round(seconds)
@@ -103,3 +123,10 @@ def readable_seconds(seconds: float) -> str:
         if number or parts or unit == "s":
             parts.append(f"{number}{unit}")
     return " ".join(parts[:2])
+
+
+def readable_moment(at: float | str) -> str:
+    """Return a moment, in Unix seconds, in this machine's time; one that is text stays as it is."""
+    if isinstance(at, str):
+        return at
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

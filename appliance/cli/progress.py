@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from appliance.cli.output import readable_bytes, readable_seconds
+from appliance.cli.output import readable_seconds
+from appliance.manifest.quantity import readable_bytes
 
 _DRAW_SECONDS = 0.1
 _LINE_SECONDS = 10.0

@@ -4,9 +4,10 @@ import contextlib
 import http.client
 import socket
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,23 +16,26 @@ from pydantic import SecretStr
 
 from appliance.cli.option import read_settings
 from appliance.cli.output import CommandFailed, Exit
-from appliance.cli.wire import Refusal
+from appliance.cli.wire import ErrorBody, Refusal
+from appliance.errors import Problem
 from appliance.state import admin_socket
 
 Body = TypeVar("Body")
 
 _ANSWER_SECONDS = 10.0
+_CHANGE_SECONDS = 60.0
 _DOUBT = "is it an appliance?"
 _SILENCE_SECONDS = 300.0
 """Longest silence of a stream: far more than any sensible heartbeat."""
 
 
 class ApiError(CommandFailed):
-    """The appliance answered, and said no; `status` is HTTP's."""
+    """The appliance answered, and said no; `status` is HTTP's, `problems` are a manifest's."""
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int, problems: tuple[Problem, ...] = ()) -> None:
         super().__init__(message)
         self.status = status
+        self.problems = problems
 
 
 @dataclass(frozen=True)
@@ -116,12 +120,11 @@ class Answer:
         if status < 400:
             return
         try:
-            message = self.read(Refusal).error.message
+            error = self.read(Refusal).error
         except CommandFailed:
-            message = f"{self._door} answered with status {status}: {_DOUBT}"
-        if status == 401:
-            message += " Set VLLM_MLX_API_KEY."
-        raise ApiError(message, status)
+            error = ErrorBody(f"{self._door} answered with status {status}: {_DOUBT}")
+        hint = " Set VLLM_MLX_API_KEY." if status == 401 else ""
+        raise ApiError(error.message + hint, status, tuple(error.problems or ()))
 
     def _lines(self) -> Iterator[bytes]:
         while True:
@@ -140,26 +143,57 @@ class ApplianceClient:
 
     def get(self, path: str, form: type[Body]) -> Body:
         """Return the answer's body; raises ApiError, or CommandFailed if nobody answers."""
-        with self._send("GET", path, None, _ANSWER_SECONDS) as answer:
+        with self._open("GET", path, _ANSWER_SECONDS) as answer:
+            return answer.read(form)
+
+    def send(
+        self, method: str, path: str, form: type[Body], content: object = None, etag: str = ""
+    ) -> Body:
+        """Return the answer's body, as `get` does; `content` goes as JSON, bytes go as YAML.
+
+        With an `etag` the request is for that version of the thing only (If-Match).
+        """
+        headers = {"if-match": f'"{etag}"'} if etag else {}
+        if isinstance(content, bytes):
+            headers["content-type"] = "application/yaml"
+        body = content if isinstance(content, bytes) else _encoded(content, headers)
+        with self._open(method, path, _CHANGE_SECONDS, body, headers) as answer:
             return answer.read(form)
 
     def post(self, path: str, body: object) -> Answer:
         """Return an answer to be streamed, and closed; raises as `get` does."""
-        return self._send("POST", path, msgspec.json.encode(body), _SILENCE_SECONDS)
+        headers: dict[str, str] = {}
+        return self._open("POST", path, _SILENCE_SECONDS, _encoded(body, headers), headers)
 
-    def _send(self, method: str, path: str, body: bytes | None, timeout: float) -> Answer:
+    def stream(self, path: str) -> Answer:
+        """Return the answer to a GET, to be streamed, and closed; raises as `get` does."""
+        return self._open("GET", path, _SILENCE_SECONDS)
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        timeout: float,
+        body: bytes | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> Answer:
         door = self._door
-        headers = {"content-type": "application/json"} if body else {}
-        if door.api_key:
-            headers["authorization"] = f"Bearer {door.api_key}"
+        keys = {"authorization": f"Bearer {door.api_key}"} if door.api_key else {}
         with contextlib.ExitStack() as stack:
             with _translated(door):
                 link = stack.enter_context(contextlib.closing(door.connection(timeout)))
-                link.request(method, door.prefix + path, body, headers)
+                link.request(method, door.prefix + path, body, {**headers, **keys})
                 answer = stack.enter_context(Answer(door, link, link.getresponse()))
             answer.check()
             stack.pop_all()
         return answer
+
+
+def _encoded(content: object, headers: dict[str, str]) -> bytes | None:
+    if content is None:
+        return None
+    headers["content-type"] = "application/json"
+    return msgspec.json.encode(content)
 
 
 @contextlib.contextmanager

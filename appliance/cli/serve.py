@@ -10,6 +10,7 @@ from appliance.cli.output import Exit, painted
 from appliance.cli.progress import ProgressLine
 from appliance.telemetry.log import configure_logging
 from appliance.telemetry.progress import ProgressLog, ProgressSink
+from appliance.telemetry.tail import LogTail
 
 
 def run_serve(
@@ -34,7 +35,8 @@ def run_serve(
         log_level=log_level,
     )
     loaded = load_in_force(settings)
-    configure_logging(settings.log_level, settings.log_format)
+    tail = LogTail()
+    configure_logging(settings.log_level, settings.log_format, tail=tail)
     with ProgressLine(sys.stderr) as line:
         options = ServeOptions(
             loaded=loaded,
@@ -43,6 +45,7 @@ def run_serve(
             port=settings.port,
             log_level=settings.log_level,
             log_format=settings.log_format,
+            tail=tail,
             on_listening=_greet,
             on_progress=_bar(line) if sys.stderr.isatty() else ProgressLog(),
         )

@@ -1,12 +1,17 @@
 """Define what commands read of the appliance's answers; a newer one may send more."""
 
+from typing import Any
+
 import msgspec
+
+from appliance.errors import Problem
 
 
 class ErrorBody(msgspec.Struct):
-    """What went wrong, for a person."""
+    """What went wrong, for a person; `problems` are those of a manifest."""
 
     message: str
+    problems: list[Problem] | None = None
 
 
 class Refusal(msgspec.Struct):
@@ -82,3 +87,146 @@ class Chunk(msgspec.Struct):
 
     choices: list[Choice] = []
     error: ErrorBody | None = None
+
+
+class ManifestBody(msgspec.Struct):
+    """The manifest in force; `file` is where the appliance keeps it."""
+
+    etag: str
+    text: str
+    revision: str = ""
+    number: int | None = None
+    file: str | None = None
+    is_writable: bool = True
+
+
+class ActionBody(msgspec.Struct):
+    """One step of a plan; memory in bytes."""
+
+    verb: str
+    model: str
+    reason: str = ""
+    before_bytes: int = 0
+    peak_bytes: int = 0
+    after_bytes: int = 0
+    missing_bytes: int = 0
+
+
+class PlanBody(msgspec.Struct):
+    """What a manifest would change; `is_quiet`: nothing that runs."""
+
+    actions: list[ActionBody]
+    revision: str | None = None
+    budget_bytes: int | None = None
+    is_quiet: bool = False
+
+
+class ChangeBody(msgspec.Struct):
+    """The revision that a change made."""
+
+    number: int
+    revision: str = ""
+    is_changed: bool = True
+
+
+class RevisionBody(msgspec.Struct):
+    """One accepted manifest; `text` only where one is asked for."""
+
+    number: int
+    revision: str = ""
+    at: float | str = 0.0
+    who: str = ""
+    how: str = ""
+    is_in_force: bool = False
+    diff: str = ""
+    text: str | None = None
+
+
+class HistoryBody(msgspec.Struct):
+    """The accepted manifests, the newest first."""
+
+    revisions: list[RevisionBody]
+
+
+class OverrideBody(msgspec.Struct):
+    """What an operator wants of a model instead of what the manifest says; None = nothing."""
+
+    model: str
+    override: str | None = None
+
+
+class ConditionBody(msgspec.Struct):
+    """One thing that has to be so before a model is ready."""
+
+    kind: str
+    is_met: bool | None = None
+    reason: str | None = None
+    since: float | str | None = None
+
+
+class ModelStatusBody(msgspec.Struct):
+    """One model: what is wanted of it, what it is."""
+
+    name: str
+    phase: str
+    wish: str = "may"
+    desired_key: str | None = None
+    observed_key: str | None = None
+    reason: str | None = None
+    conditions: list[ConditionBody] = []
+    requests: int = 0
+    restarts: int = 0
+    worker_pid: int | None = None
+    context_tokens: int | None = None
+    memory_bytes: int | None = None
+    held_bytes: int | None = None
+    retry_in_seconds: float | None = None
+    last_error: str | None = None
+    override: str | None = None
+    progress: ProgressBody | None = None
+    profiles: list[str] = []
+
+
+class ReloadBody(msgspec.Struct):
+    """How the last reading of the manifest's file went."""
+
+    is_ok: bool = True
+    at: float | str | None = None
+    problems: list[str] = []
+
+
+class StatusBody(msgspec.Struct):
+    """The body of GET /admin/v1/status, and of each of its events."""
+
+    state: str
+    revision: str | None = None
+    number: int | None = None
+    file: str | None = None
+    reload: ReloadBody = msgspec.field(default_factory=ReloadBody)
+    budget_bytes: int | None = None
+    held_bytes: int = 0
+    models: list[ModelStatusBody] = []
+
+
+class RequestBody(msgspec.Struct):
+    """One request at work."""
+
+    id: str
+    model: str
+    key: str | None = None
+    state: str = ""
+    age_seconds: float = 0.0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class RequestsBody(msgspec.Struct):
+    """The requests at work."""
+
+    requests: list[RequestBody]
+
+
+class LogBody(msgspec.Struct):
+    """The last lines of the log."""
+
+    lines: list[dict[str, Any]]

@@ -63,6 +63,10 @@ class WorkerEngine:
         """The worker's process id; None before `start` and in-process."""
         return self._process.pid if self._process else None
 
+    def set_step_timeout(self, seconds: float) -> None:
+        """Allow a step another time from now on."""
+        self._watchdog.set_step_timeout(seconds)
+
     async def start(self, load: wire.Load, connection: socket.socket | None = None) -> wire.Ready:
         """Start the worker and load the model; raises LoadFailed.
 

@@ -36,6 +36,13 @@ class Watchdog:
         self._is_loaded = False
         self._timer: asyncio.TimerHandle | None = None
 
+    def set_step_timeout(self, seconds: float) -> None:
+        """Allow a step, and once loaded a silence, another time from now on."""
+        self._step_timeout = seconds
+        self._silence = seconds if self._is_loaded else max(seconds, _LEAST_LOAD_SECONDS)
+        if self._timer is not None:
+            self._look_in(self._silence)
+
     def start(self) -> None:
         """Begin to watch."""
         self.hear()

@@ -3,18 +3,26 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from appliance.errors import ManifestError, Problem
-from appliance.manifest.default import merge_defaults
-from appliance.manifest.reason import path_text, reason_of
-from appliance.manifest.reference import entries, find_name_flaws
+from appliance.manifest.default import merge_models
+from appliance.manifest.digest import short_digest, text_digest
+from appliance.manifest.later import find_later_flaws
+from appliance.manifest.node import TreeError
+from appliance.manifest.reason import flaw_of, path_text
+from appliance.manifest.reference import (
+    entries,
+    find_cache_flaws,
+    find_name_flaws,
+    find_profile_flaws,
+)
 from appliance.manifest.secret import KeySecret, expand, resolve_digest
 from appliance.manifest.spec import Manifest
-from appliance.manifest.tree import MAX_TEXT, Flaw, Loc, Tree, TreeError, read_tree
+from appliance.manifest.tree import MAX_TEXT, Flaw, Loc, Tree, read_tree
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,20 @@ class LoadedManifest:
     file: Path | None
     text: str = field(repr=False)
     key_digests: Mapping[str, bytes] = field(repr=False)
+
+    @cached_property
+    def revision(self) -> str:
+        """16 hex digits of the meaning: of every value in force, and of the keys' digests."""
+        # What the defaults say is in the models; where a key comes from means nothing.
+        value = self.manifest.model_dump(
+            mode="json", exclude={"defaults": True, "auth_keys": {"__all__": {"key"}}}
+        )
+        return short_digest([value, [digest.hex() for digest in self.key_digests.values()]])
+
+    @cached_property
+    def etag(self) -> str:
+        """16 hex digits of the text's bytes."""
+        return text_digest(self.text)
 
 
 def load_manifest(path: Path, *, environ: Mapping[str, str] = os.environ) -> LoadedManifest:
@@ -54,13 +76,15 @@ def load_manifest_text(
         raise ManifestError((Problem(name, error.line, "", error.reason),)) from error
     flaws = list(tree.flaws)
     manifest = _validate(tree, flaws)
-    flaws += find_name_flaws(tree)
+    wrong = {flaw.loc for flaw in flaws}
+    flaws += [flaw for flaw in find_later_flaws(tree) if flaw.loc not in wrong]
+    for find in (find_name_flaws, find_cache_flaws, find_profile_flaws):
+        flaws += find(tree)
     digests = _resolve_keys(tree, folder, environ, flaws)
     if flaws or manifest is None:
         problems = sorted(_problems(name, tree, flaws), key=lambda problem: problem.line)
         raise ManifestError(tuple(dict.fromkeys(problems)))
-    models = tuple(merge_defaults(model, manifest.defaults) for model in manifest.models)
-    merged = manifest.model_copy(update={"models": models})
+    merged = manifest.model_copy(update={"models": merge_models(manifest)})
     return LoadedManifest(merged, folder, None, text, digests)
 
 
@@ -87,7 +111,7 @@ def _validate(tree: Tree, flaws: list[Flaw]) -> Manifest | None:
     except ValidationError as error:
         for details in error.errors(include_url=False, include_input=False):
             if details["loc"] not in unread:
-                flaws.append(Flaw(details["loc"], reason_of(details, tree)))
+                flaws.append(flaw_of(details, tree))
         return None
 
 

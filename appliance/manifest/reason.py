@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import get_args
 
-from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from appliance.manifest.secret import SECRET_KEYS
-from appliance.manifest.spec import Manifest, Section
-from appliance.manifest.tree import Loc, Tree
+from appliance.manifest.spec.manifest import Manifest
+from appliance.manifest.spec.section import Section, below, is_section
+from appliance.manifest.tree import Flaw, Loc, Tree
 
 _RULES = {
     "model_type": "should be a mapping of keys",
@@ -20,35 +19,24 @@ _RULES = {
     "int_type": "should be a whole number",
     "float_type": "should be a number",
     "bool_type": "should be true or false",
+    "string_too_short": "should be at least one character",
     "literal_error": "should be {expected}",
     "greater_than": "should be more than {gt:g}",
     "greater_than_equal": "should be at least {ge:g}",
     "less_than": "should be less than {lt:g}",
     "less_than_equal": "should be at most {le:g}",
 }
-_LATER = "is not available in this build"
 
 
-def reason_of(error: ErrorDetails, tree: Tree) -> str:
-    """Return one sentence without jargon, for an error in the values of `tree`.
+def flaw_of(error: ErrorDetails, tree: Tree) -> Flaw:
+    """Return what pydantic found in the values of `tree`, in one sentence without jargon.
 
     What the file says is repeated as written, never expanded; below a secret's key it is not.
     """
     loc = error["loc"]
-    rule = error["type"]
-    if rule == "extra_forbidden":
-        return _unknown_key(loc)
-    if rule == "missing":
-        return "is missing"
-    context = error.get("ctx", {})
-    wanted = _RULES.get(rule, "{error}").format(**{"error": error["msg"]} | context)
-    given = shown(tree, loc)
-    if given is None:
-        return wanted
-    if rule == "literal_error" and _is_later(loc, tree):
-        return f"{given} {_LATER}"
-    joint = ", not " if wanted.startswith("should") else ": "
-    return f"{wanted}{joint}{given}{_hint(rule, wanted, value_at(tree.value, loc))}"
+    if loc not in tree.places and loc[-1:] == ("[key]",):
+        loc = loc[:-1]  # pydantic's mark for the key of a mapping
+    return Flaw(loc, _reason(error, loc, tree))
 
 
 def path_text(loc: Loc) -> str:
@@ -88,6 +76,21 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
+def _reason(error: ErrorDetails, loc: Loc, tree: Tree) -> str:
+    rule = error["type"]
+    if rule == "extra_forbidden":
+        return _unknown_key(loc)
+    if rule == "missing":
+        return "is missing"
+    context = error.get("ctx", {})
+    wanted = _RULES.get(rule, "{error}").format(**{"error": error["msg"]} | context)
+    given = shown(tree, loc)
+    if given is None or (rule == "value_error" and _section_at(loc)):
+        return wanted  # of a section, the rule is about its name or about how its keys fit
+    joint = ", not " if wanted.startswith("should") else ": "
+    return f"{wanted}{joint}{given}{_hint(rule, wanted, value_at(tree.value, loc))}"
+
+
 def _hint(rule: str, wanted: str, value: object) -> str:
     if rule == "string_type" and isinstance(value, int | float):
         return "; put it in quotes"
@@ -101,34 +104,17 @@ def _unknown_key(loc: Loc) -> str:
     section = _section_at(loc[:-1])
     if section is None:
         return f"unknown key {key!r}"
-    if key in section.later_keys:
-        return f"'{key}' {_LATER}"
     fields = section.model_fields
     hint = suggestion(key, fields)
     for name in fields:
-        below = _section_at((*loc[:-1], name))
-        if below and key in below.model_fields:
+        inner = _section_at((*loc[:-1], name))
+        if inner and key in inner.model_fields:
             hint = hint or f"; did you mean '{name}.{key}'?"
     return f"unknown key {key!r}{hint}"
 
 
-def _is_later(loc: Loc, tree: Tree) -> bool:
-    section = _section_at(loc[:-1])
-    later = section.later_values.get(str(loc[-1]), ()) if section else ()
-    return value_at(tree.value, loc) in later
-
-
 def _section_at(loc: Loc) -> type[Section] | None:
-    section: type[Section] | None = Manifest
+    kind: object = Manifest
     for step in loc:
-        if isinstance(step, int):
-            continue
-        field = section.model_fields.get(step) if section else None
-        section = _section_in(field.annotation) if field else None
-    return section
-
-
-def _section_in(annotation: object) -> type[Section] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation if issubclass(annotation, Section) else None
-    return next((found for part in get_args(annotation) if (found := _section_in(part))), None)
+        kind = below(kind, step)
+    return kind if is_section(kind) else None

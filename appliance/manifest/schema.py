@@ -5,7 +5,8 @@ from pathlib import Path
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from appliance.manifest.spec import Manifest
+from appliance.manifest.spec.manifest import Manifest
+from appliance.manifest.spec.section import LATER_MARK, NOT_YET
 
 SCHEMA_FILE = "manifest.schema.json"
 
@@ -60,6 +61,8 @@ def _adapt(node: object) -> object:
         return [_adapt(item) for item in node]
     if not isinstance(node, dict):
         return node
+    if LATER_MARK in node:
+        return _adapt(_tell_later(node))
     if "$ref" in node:
         # A whole section as default says nothing that its own keys do not say.
         return {key: part for key, part in node.items() if key != "default"}
@@ -71,6 +74,11 @@ def _adapt(node: object) -> object:
     outside = {key: node[key] for key in ("default", "description") if key in node}
     rule = {key: part for key, part in node.items() if key not in outside}
     return outside | {"anyOf": _with_expansion(rule)}
+
+
+def _tell_later(node: dict[str, object]) -> dict[str, object]:
+    rest = {key: part for key, part in node.items() if key != LATER_MARK}
+    return rest | {"description": f"{node['description']} This {NOT_YET}."}
 
 
 def _with_expansion(node: dict[str, object]) -> list[object]:

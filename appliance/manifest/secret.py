@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema
 from appliance.manifest.source import expand_home
 
 # The manifest's keys whose values, whatever a person wrote there, are never shown.
-SECRET_KEYS = frozenset({"key"})
+SECRET_KEYS = frozenset({"key", "env"})
 
 MAX_SECRET_BYTES = 64 * 2**10
 

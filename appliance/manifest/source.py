@@ -1,4 +1,4 @@
-"""Parse where a model's files come from: hf:, path:, wheel:, scripted:. Pure: touches no file."""
+"""Parse where a model's files come from: hf:, path:, wheel:, scripted: …. Touches no file."""
 
 import re
 from dataclasses import dataclass
@@ -63,7 +63,10 @@ _FORMS = {
     "wheel": "wheel:package==version[/file][#sha256=…]",
     "scripted": "scripted:file.yaml",
 }
-LATER_SCHEMES = ("http", "https", "remote")
+_LATER_FORMS = {
+    "https": "https://host/file[#sha256=…]",
+    "remote": "remote:http://host:port#model",
+}
 
 _HF = re.compile(
     r"(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@(?P<revision>[\w./-]+))?", re.ASCII
@@ -73,6 +76,10 @@ _WHEEL = re.compile(
     r"(?:/(?P<member>[^#]+))?(?:#sha256=(?P<sha256>[0-9a-fA-F]{64}))?",
     re.ASCII,
 )
+_LATER = {
+    "https": re.compile(r"//[^\s/?#]+/[^\s#]+(#sha256=[0-9a-fA-F]{64})?"),
+    "remote": re.compile(r"https?://[^\s/?#]+(/[^\s#]*)?#[^\s#]+"),
+}
 
 
 def parse_source(text: str) -> Source:
@@ -81,7 +88,9 @@ def parse_source(text: str) -> Source:
     The error does not repeat `text`, which may hold an expanded value.
     """
     scheme, colon, rest = text.partition(":")
-    if colon and scheme in LATER_SCHEMES:
+    if colon and scheme in _LATER:
+        if _LATER[scheme].fullmatch(rest) is None:
+            raise ValueError(f"should look like {_LATER_FORMS[scheme]}")
         raise ValueError(f"'{scheme}:' sources are not available in this build")
     if not colon or scheme not in _FORMS:
         raise ValueError(f"should be one of {', '.join(_FORMS.values())}")

@@ -1,23 +1,21 @@
 """Turn YAML text into plain values that remember on which line each stands."""
 
 import math
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import yaml
 
+from appliance.manifest.node import MAX_DEPTH, TAG, TreeError, compose
 from appliance.manifest.quantity import LARGEST_NUMBER
 
 Loc = tuple[str | int, ...]
 
 MAX_TEXT = 256 * 2**10  # characters; read by the gateway, whose event loop must not wait long
-MAX_DEPTH = 64
 MAX_VALUES = 20_000  # after aliases are followed: a few lines of them can stand for billions
 
-_TAG = "tag:yaml.org,2002:"
-_KEY_TAG = f"{_TAG}str"
-_MERGE_TAG = f"{_TAG}merge"
+_KEY_TAG = f"{TAG}str"
+_MERGE_TAG = f"{TAG}merge"
 
 
 @dataclass(frozen=True)
@@ -52,41 +50,6 @@ class Tree:
         return self.places[loc].line
 
 
-class TreeError(Exception):
-    """The text is no YAML document of ours at all; `line` 0 = the whole text."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(reason)
-        self.line = line
-        self.reason = reason
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML 1.2's plain scalars, as editors read them: `no` and `1:30` are text, 010 is ten."""
-
-    depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose as usual, but not deeper than Python's stack can go."""
-        if self.depth > MAX_DEPTH:
-            raise TreeError(self.line + 1, "is nested too deeply")
-        self.depth += 1
-        node: yaml.Node | None = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-
-_Loader.yaml_implicit_resolvers = {}  # not the inherited ones, which are YAML 1.1's
-for _kind, _pattern, _first in (
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
-    ("merge", r"<<", ["<"]),
-):
-    _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(rf"(?:{_pattern})\Z"), _first)
-
-
 def read_tree(text: str, expand: Callable[[str], str]) -> Tree:
     """Return the one document in `text`; `expand` is applied to every text value (not to keys).
 
@@ -95,46 +58,13 @@ def read_tree(text: str, expand: Callable[[str], str]) -> Tree:
     """
     if len(text) > MAX_TEXT:
         raise TreeError(0, f"is longer than {MAX_TEXT} characters")
-    root = _compose(text)
-    if root is None or (root.tag == f"{_TAG}null" and not root.value):
+    root = compose(text)
+    if root is None or (root.tag == f"{TAG}null" and not root.value):
         raise TreeError(0, "is empty; the least it can hold is 'version: 1'")
     growth = _Growth(expand)
     growth.places[()] = Place(root.start_mark.line + 1)
     value = growth.value(root, ())
     return Tree(value, growth.places, growth.flaws)
-
-
-def _compose(text: str) -> yaml.Node | None:
-    try:
-        return _single_node(_Loader(text))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise TreeError(mark.line + 1 if mark else 0, _yaml_reason(error)) from error
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise TreeError(line, f"holds the character U+{error.character:04X}") from error
-
-
-def _single_node(loader: _Loader) -> yaml.Node | None:
-    try:
-        return loader.get_single_node()
-    except (ValueError, OverflowError) as error:
-        # The scanner does not guard chr() against "\UFFFFFFFF".
-        raise TreeError(loader.line + 1, "holds an escape that is no character") from error
-    finally:
-        loader.dispose()
-
-
-def _yaml_reason(error: yaml.MarkedYAMLError) -> str:
-    problem = error.problem or "cannot be read"
-    if isinstance(error, yaml.composer.ComposerError):
-        if "alias" in problem:
-            # The name is not repeated: it may be a secret that begins with a star.
-            return "*name refers to no &name above; text that begins with * needs quotes"
-        if "another document" in problem:
-            return "a second document begins here; the manifest is one document"
-    context = f"{error.context}: " if error.context else ""
-    return " ".join(f"is not valid YAML: {context}{problem}".split())
 
 
 @dataclass
@@ -153,9 +83,9 @@ class _Growth:
         if isinstance(node, yaml.ScalarNode):
             self.places[loc] = Place(self.places[loc].line, node.value)
             return self._scalar(node, loc)
-        if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
+        if isinstance(node, yaml.SequenceNode) and node.tag == f"{TAG}seq":
             return tuple(self._items(node, loc))
-        if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
+        if isinstance(node, yaml.MappingNode) and node.tag == f"{TAG}map":
             return self._mapping(node, loc)
         self.flaws.append(_unknown_tag(node, loc))
         return None
@@ -234,7 +164,7 @@ class _Growth:
 
 
 def _unknown_tag(node: yaml.Node, loc: Loc) -> Flaw:
-    return Flaw(loc, f"the tag {node.tag.replace(_TAG, '!!')!r} is not supported")
+    return Flaw(loc, f"the tag {node.tag.replace(TAG, '!!')!r} is not supported")
 
 
 def _is_text(node: yaml.Node) -> bool:
@@ -243,7 +173,7 @@ def _is_text(node: yaml.Node) -> bool:
 
 
 def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _read_null(_: str) -> None:
@@ -280,8 +210,8 @@ def _read_float(text: str) -> float:
 
 
 _SCALARS: dict[str, Callable[[str], object]] = {
-    f"{_TAG}null": _read_null,
-    f"{_TAG}bool": _read_bool,
-    f"{_TAG}int": _read_integer,
-    f"{_TAG}float": _read_float,
+    f"{TAG}null": _read_null,
+    f"{TAG}bool": _read_bool,
+    f"{TAG}int": _read_integer,
+    f"{TAG}float": _read_float,
 }

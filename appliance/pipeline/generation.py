@@ -25,7 +25,8 @@ from appliance.manifest.spec import LimitsSpec
 from appliance.pipeline.answer import AnswerText
 from appliance.pipeline.prompt import answer_tokens, render_prompt
 from appliance.pipeline.sender import RequestIds
-from appliance.registry.registry import Lease, Registry
+from appliance.registry.lease import Lease
+from appliance.registry.registry import Registry
 from appliance.registry.resident import Loaded
 
 _BACKSTOP_SECONDS = 1.0
@@ -81,7 +82,10 @@ class Generation:
     at `is_renewed`: once it is true, what came before counts no more.
     """
 
-    def __init__(self, ids: RequestIds, request: ChatRequest, pipe: Pipe) -> None:
+    def __init__(
+        self, ids: RequestIds, request: ChatRequest, pipe: Pipe, lease: Lease | None = None
+    ) -> None:
+        """With `lease` its copy is asked, whatever the request's model; `close` releases it."""
         self.id = ids.own
         self.ids = ids
         self.request = request
@@ -95,7 +99,7 @@ class Generation:
         self.is_renewed = False
         self._pipe = pipe
         self._answer = AnswerText(request.stop, has_logprobs=request.logprobs is not None)
-        self._lease: Lease | None = None
+        self._lease = lease
         self._loaded: Loaded | None = None
         self._submit: Submit | None = None  # only as long as it may be submitted again
         self._stream = EngineStream(self._on_running)
@@ -204,8 +208,8 @@ class Generation:
             self._loaded.engine.cancel(self.id)
 
     def _take_lease(self) -> Lease:
-        registry, request = self._pipe.registry, self.request
-        spec = registry.find(request.model).spec
+        registry, request, lease = self._pipe.registry, self.request, self._lease
+        spec = lease.spec if lease is not None else registry.find(request.model).spec
         self.model_name = spec.name
         if request.unserved and not spec.is_scripted():
             name = request.unserved[0]
@@ -216,18 +220,18 @@ class Generation:
                 f"max_tokens is {request.max_tokens}; this server allows at most {cap}.",
                 param="max_tokens",
             )
-        return registry.lease(request.model)
+        return lease or registry.lease(request.model)
 
     async def _open(self, lease: Lease) -> None:
         loaded = await lease.ready()
         self.stage = Stage.TEXT
-        spec, request, sender = lease.resident.spec, self.request, self.ids.sender
-        prompt = await render_prompt(request, spec, self._pipe.text, loaded.context_tokens)
+        spec, request, sender = lease.spec, self.request, self.ids.sender
+        prompt = await render_prompt(request, lease, self._pipe.text, loaded.context_tokens)
         loaded = await lease.ready()  # the worker may have been replaced meanwhile
         cap = self._pipe.limits.max_output_tokens
         most = answer_tokens(prompt, request.max_tokens, cap, loaded.context_tokens)
         self._submit = Submit(
-            model=spec.name,
+            model=lease.resident.spec.name,
             id=self.id,
             prompt=prompt,
             max_tokens=most,

@@ -1,5 +1,6 @@
 """Open generations, know the running ones, and write each one's canonical line and metrics."""
 
+import dataclasses
 import time
 import uuid
 
@@ -21,6 +22,7 @@ from appliance.errors import (
 from appliance.manifest.spec import LimitsSpec
 from appliance.pipeline.generation import Generation, Pipe
 from appliance.pipeline.sender import RequestIds
+from appliance.registry.lease import Lease
 from appliance.registry.registry import Registry
 from appliance.telemetry.metrics import NO_MODEL, Metrics
 
@@ -42,9 +44,20 @@ class Pipeline:
         self._metrics = metrics
         self._running: dict[str, Generation] = {}
 
-    def open(self, request: ChatRequest, ids: RequestIds) -> Generation:
-        """Return a new generation, not yet started. Pass it to `close` on every way out."""
-        generation = Generation(ids, request, self._pipe)
+    def set_limits(self, limits: LimitsSpec) -> None:
+        """Hold what begins from now on to other limits."""
+        self._pipe = dataclasses.replace(self._pipe, limits=limits)
+
+    def running(self) -> tuple[Generation, ...]:
+        """Return what runs, the oldest first."""
+        return tuple(self._running.values())
+
+    def open(self, request: ChatRequest, ids: RequestIds, lease: Lease | None = None) -> Generation:
+        """Return a new generation, not yet started. Pass it to `close` on every way out.
+
+        `lease` is the copy to ask; None takes one by the name that the request gives.
+        """
+        generation = Generation(ids, request, self._pipe, lease)
         self._running[generation.id] = generation
         return generation
 

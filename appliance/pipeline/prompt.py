@@ -6,18 +6,19 @@ from appliance.chat.client import TextProcess
 from appliance.chat.request import ChatRequest
 from appliance.engine.wire import ScriptPrompt, TokenPrompt
 from appliance.errors import ContextTooLong
-from appliance.manifest.spec import ModelSpec
+from appliance.registry.lease import Lease
 
 
 async def render_prompt(
-    request: ChatRequest, spec: ModelSpec, text: TextProcess, context_tokens: int
+    request: ChatRequest, lease: Lease, text: TextProcess, context_tokens: int
 ) -> TokenPrompt | ScriptPrompt:
     """Return the prompt in the model's own form; raises what the text process refuses it with."""
+    spec = lease.spec
     if spec.is_scripted():
         return script_prompt(request)
     kwargs = spec.chat.template_kwargs | request.template_kwargs
     request = msgspec.structs.replace(request, template_kwargs=kwargs)
-    return TokenPrompt(await text.render(spec.name, request, limit_tokens=context_tokens))
+    return TokenPrompt(await text.render(lease.text_name, request, limit_tokens=context_tokens))
 
 
 def answer_tokens(

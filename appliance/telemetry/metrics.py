@@ -1,5 +1,8 @@
 """Hold every Prometheus metric of the gateway in one object, on a registry of its own."""
 
+import contextlib
+from collections.abc import Iterator
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -11,8 +14,11 @@ from prometheus_client import (
 
 from appliance import __version__
 
+Metric = Counter | Gauge | Histogram
+
 RESULTS = ("ok", "cancelled", "rejected", "error", "shutdown")
 NO_MODEL = "none"
+RECONCILE_RESULTS = ("quiet", "acted", "failed")
 _PHASES = ("prefill", "decode")
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _STEP_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -29,6 +35,7 @@ class Metrics:
         self._apis = apis
         self._define_requests()
         self._define_engines()
+        self._define_config()
         self.unknown_fields_total = self._counter(
             "unknown_fields", "Fields in request bodies that nothing reads.", "api"
         )
@@ -68,6 +75,38 @@ class Metrics:
             "completion_tokens", "Tokens written.", "model"
         )
 
+    def _define_config(self) -> None:
+        self.config_last_reload_successful = self._gauge(
+            "config_last_reload_successful", "1 = the last manifest that was read is in force."
+        )
+        self.config_last_reload_success_timestamp_seconds = self._gauge(
+            "config_last_reload_success_timestamp_seconds", "When a manifest was last accepted."
+        )
+        self.config_revision_info = self._gauge(
+            "config_revision_info", "The revision in force.", "revision"
+        )
+        self.memory_budget_bytes = self._gauge(
+            "memory_budget_bytes", "What all models together may hold."
+        )
+        self.reconcile_total = self._counter(
+            "reconcile", "Passes of the reconciler by what came of them.", "result"
+        )
+        for result in RECONCILE_RESULTS:
+            self.reconcile_total.labels(result)
+        self.reconcile_seconds = Histogram(
+            "vllm_mlx_reconcile_seconds",
+            "Time of a pass of the reconciler.",
+            buckets=_STEP_SECONDS,
+            registry=self.registry,
+        )
+
+    def set_revision(self, before: str, revision: str) -> None:
+        """Say which revision is in force, and no more which was."""
+        if before != revision:
+            with contextlib.suppress(KeyError):
+                self.config_revision_info.remove(before)
+        self.config_revision_info.labels(revision).set(1)
+
     def _define_engines(self) -> None:
         self.engine_step_seconds = self._histogram(
             "engine_step_seconds",
@@ -85,21 +124,32 @@ class Metrics:
             "model_phase", "1 for the phase the model is in.", "model", "phase"
         )
         self.model_loads_total = self._counter("model_loads", "Loads that succeeded.", "model")
+        self.model_unloads_total = self._counter(
+            "model_unloads", "Models that left memory, by why.", "model", "reason"
+        )
         self.worker_restarts_total = self._counter(
             "worker_restarts", "Workers that ended by themselves.", "model"
         )
 
-    def add_model(self, model: str, phases: tuple[str, ...]) -> None:
+    def add_model(
+        self, model: str, phases: tuple[str, ...], unload_reasons: tuple[str, ...] = ()
+    ) -> None:
         """Start every series of `model` at zero; `phases` are all it can be in."""
-        for api in self._apis:
-            self._init_results(model, api)
-        for metric in self._by_model():
-            metric.labels(model)
-        for phase in _PHASES:
-            self.engine_step_seconds.labels(model, phase)
-        for phase in phases:
-            self.model_phase.labels(model, phase)
-        self.memory_bytes.labels(model, "engine")
+        for metric, labels in self._series(phases, unload_reasons):
+            metric.labels(model, *labels)
+
+    def add_profile(self, model: str) -> None:
+        """Start the series of requests at zero for a name that shares another's copy."""
+        for metric, labels in self._request_series():
+            metric.labels(model, *labels)
+
+    def drop_model(
+        self, model: str, phases: tuple[str, ...], unload_reasons: tuple[str, ...] = ()
+    ) -> None:
+        """Show nothing more of a model or profile that is gone."""
+        for metric, labels in self._series(phases, unload_reasons):
+            with contextlib.suppress(KeyError):
+                metric.remove(model, *labels)
 
     def set_phase(self, model: str, phase: str, phases: tuple[str, ...]) -> None:
         """Show that `model` is in `phase` and in no other."""
@@ -110,8 +160,27 @@ class Metrics:
         """Return everything in Prometheus' text format, version 0.0.4."""
         return generate_latest(self.registry)
 
-    def _by_model(self) -> list[Counter | Gauge | Histogram]:
-        return [
+    def _series(
+        self, phases: tuple[str, ...], unload_reasons: tuple[str, ...]
+    ) -> Iterator[tuple[Metric, tuple[str, ...]]]:
+        """Yield every series of a model: its metric, and its labels after the model's name."""
+        yield from self._request_series()
+        for metric in (
+            self.batch_size,
+            self.preemptions_total,
+            self.model_loads_total,
+            self.worker_restarts_total,
+        ):
+            yield metric, ()
+        yield from ((self.engine_step_seconds, (phase,)) for phase in _PHASES)
+        yield from ((self.model_phase, (phase,)) for phase in phases)
+        yield from ((self.model_unloads_total, (reason,)) for reason in unload_reasons)
+        yield self.memory_bytes, ("engine",)
+
+    def _request_series(self) -> Iterator[tuple[Metric, tuple[str, ...]]]:
+        for api in self._apis:
+            yield from ((self.requests_total, (api, result)) for result in RESULTS)
+        for metric in (
             self.requests_running,
             self.requests_waiting,
             self.request_seconds,
@@ -121,11 +190,8 @@ class Metrics:
             self.prompt_tokens_total,
             self.cached_tokens_total,
             self.completion_tokens_total,
-            self.batch_size,
-            self.preemptions_total,
-            self.model_loads_total,
-            self.worker_restarts_total,
-        ]
+        ):
+            yield metric, ()
 
     def _init_results(self, model: str, api: str) -> None:
         for result in RESULTS:

@@ -15,7 +15,17 @@ from tests.cli.command import COMMAND, run_command
 
 pytestmark = pytest.mark.slow
 
-_ARGUMENTS = {"validate": ["FILE"], "models pull": ["NAME"], "models inspect": ["NAME"]}
+_ARGUMENTS = {
+    "validate": ["FILE"],
+    "plan": ["FILE"],
+    "apply": ["FILE"],
+    "load": ["NAME"],
+    "unload": ["NAME"],
+    "pin": ["NAME"],
+    "unpin": ["NAME"],
+    "models pull": ["NAME"],
+    "models inspect": ["NAME"],
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,17 +1,21 @@
 import io
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.cli.output import (
+    Tinted,
     complain,
     painted,
     printable,
-    readable_bytes,
+    readable_moment,
     readable_seconds,
     say_table,
+    table_lines,
 )
+from appliance.manifest.quantity import readable_bytes
 
 
 class _Screen(io.StringIO):
@@ -31,6 +35,17 @@ def test_table_without_rows_is_nothing_wrong(capsys: pytest.CaptureFixture[str])
     say_table(("NAME", "SIZE"), [])
 
     assert capsys.readouterr().out.strip() == ""
+
+
+def test_cell_is_one_line_whatever_it_contains() -> None:
+    lines = table_lines(("A", "B"), [(Tinted("x\ny", "red"), "  z\t1 "), ("longer", "")])
+
+    assert lines == ["A       B", "x y     z 1", "longer"]
+
+
+@pytest.mark.parametrize(("at", "form"), [("then", r"then"), (0.0, r"19\d\d-\d\d-\d\d \d\d:.*")])
+def test_moments_are_readable(at: float | str, form: str) -> None:
+    assert re.fullmatch(form, readable_moment(at))
 
 
 @given(st.text())

@@ -52,7 +52,7 @@ def test_serve_tells_every_problem_of_a_manifest(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert done.stdout == ""
-    assert [line.split(": ")[2] for line in done.stderr.splitlines()] == [
+    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == [
         "server.drian",
         "models.0.source",
     ]

@@ -121,3 +121,16 @@ def test_timer_comes_by_itself() -> None:
         await asyncio.wait_for(stuck.wait(), 10)
 
     asyncio.run(main())
+
+
+def test_step_timeout_may_change_while_watching() -> None:
+    def watch(scene: Scene) -> None:
+        scene.dog.set_step_timeout(2 * LIMIT)
+        scene.pulse(7, LIMIT + 1)
+        scene.pulse(7, LIMIT + 2)
+        assert scene.said == []
+        scene.dog.set_step_timeout(LIMIT)
+        scene.pulse(7, LIMIT + 3)
+        scene.pulse(7, LIMIT + 4)
+
+    assert play(watch).said == [("was stuck in a step for 14.0 s", LIMIT + 4, 7)]

@@ -9,13 +9,16 @@ import pytest
 
 from appliance.errors import ManifestError
 from appliance.manifest.load import load_manifest
+from appliance.manifest.node import TreeError
 from appliance.manifest.schema import manifest_schema
-from appliance.manifest.tree import TreeError, read_tree
+from appliance.manifest.spec.section import NOT_YET
+from appliance.manifest.tree import read_tree
 
 TESTDATA = Path(__file__).parent / "testdata"
 # What the loader says of every *.bad.yaml in the folder, word for word.
 EXPECTED = (TESTDATA / "problems.txt").read_text(encoding="utf-8").splitlines()
 BAD = sorted(path.name for path in TESTDATA.glob("*.bad.yaml"))
+SCHEMA = jsonschema.Draft202012Validator(manifest_schema())
 ENVIRON = {"KEY_A": "hunter2", "KEY_B": "hunter3", "KEY_C": "hunter 4"}
 
 # Well-formed YAML that the JSON Schema cannot refuse: only the loader knows.
@@ -47,6 +50,20 @@ BEYOND_SCHEMA = {
     "missing_key_file",
     "empty_key_file",
     "folder_as_key_file",
+    "unknown_home_of_tls",
+    "door_for_unknown_model",
+    "zero_budget",
+    "budget_over_all",
+    "cache_policy_none_of_other_kind",
+    "cache_of_unknown_policy",
+    "profile_of_unknown",
+    "profile_of_itself",
+    "profile_of_alias",
+    "profile_of_profile",
+    "profile_takes_a_name",
+    "expanded_profile_wrong",
+    "expanded_pattern_wrong",
+    "later_key_in_defaults",
 }
 
 
@@ -77,9 +94,11 @@ def test_bad_manifest_is_refused_by_the_schema_too_where_it_can(name: str) -> No
     except TreeError:
         return
 
-    is_valid = jsonschema.Draft202012Validator(manifest_schema()).is_valid(as_json(value))
+    is_valid = SCHEMA.is_valid(json.loads(json.dumps(value)))
 
-    assert is_valid == (name.removesuffix(".bad.yaml") in BEYOND_SCHEMA)
+    told = [line for line in EXPECTED if line.startswith(f"{name}:")]
+    is_only_later = all(line.endswith(f"' {NOT_YET}") for line in told)
+    assert is_valid == (is_only_later or name.removesuffix(".bad.yaml") in BEYOND_SCHEMA)
 
 
 def test_expected_problems_are_all_of_files_that_exist() -> None:
@@ -116,7 +135,3 @@ def problems_of(path: Path) -> list[str]:
     with pytest.raises(ManifestError) as caught:
         load_manifest(path, environ=ENVIRON)
     return [str(problem) for problem in caught.value.problems]
-
-
-def as_json(value: object) -> object:
-    return json.loads(json.dumps(value))

@@ -8,11 +8,13 @@ import jsonschema
 import pytest
 
 from appliance.manifest.load import LoadedManifest, load_manifest, load_manifest_text
+from appliance.manifest.quantity import Share
 from appliance.manifest.schema import manifest_schema
 from appliance.manifest.spec import ModelSpec
 from appliance.manifest.tree import read_tree
 
 TESTDATA = Path(__file__).parent / "testdata"
+GOOD = sorted(path.name.removesuffix(".good.yaml") for path in TESTDATA.glob("*.good.yaml"))
 ENVIRON = {"TEAM_KEY": "variable-key", "DRAIN": "90s", "NAME": "chat"}
 
 
@@ -98,6 +100,35 @@ def test_simple_engine_has_one_slot_whatever_else_it_says() -> None:
     assert (batched.engine.num_slots, batched.engine.step_timeout) == (8, 60.0)
 
 
+def test_server_says_which_pages_and_models_and_how_much_is_logged() -> None:
+    server = good("served").manifest.server
+
+    assert server.endpoints.chat.models == ("chat", "default")
+    assert server.cors.origins == ("https://chat.lan:3000", "http://[::1]:8080", "*")
+    assert server.log_level == "debug"
+    assert server.tls is not None
+    assert (server.tls.cert, server.tls.key) == (Path("tls/cert.pem"), Path.home() / "key.pem")
+
+
+def test_memory_and_residency_are_numbers() -> None:
+    manifest = good("served").manifest
+
+    (model,) = manifest.models
+    assert (manifest.memory.budget, manifest.memory.reserve) == (Share(0.625), 2**30)
+    assert (manifest.memory.contention.wait, manifest.memory.contention.then) == (0, "fail")
+    assert model.engine.memory == 24 * 2**30
+    assert (model.residency.idle_unload, model.residency.priority) == (900, -5)
+    assert (model.residency_wish, model.is_profile) == ("must", False)
+
+
+def test_verify_has_prompts_and_what_follows_a_failure() -> None:
+    (model,) = good("served").manifest.models
+
+    (prompt,) = model.verify.prompts
+    assert (prompt.ask, prompt.expect, prompt.max_tokens) == ("2+2?", r"\b4\b", 8)
+    assert model.verify.on_failure == "fail"
+
+
 def test_loaded_manifest_shows_neither_values_nor_text() -> None:
     shown = repr(good("keys")) + repr(good("keys").manifest.auth_keys) + str(good("variables"))
 
@@ -129,7 +160,7 @@ def test_least_manifest_has_every_default() -> None:
     assert manifest.server.drain == 30.0
 
 
-@pytest.mark.parametrize("name", ["anchors", "defaults", "scalars", "variables", "keys", "engines"])
+@pytest.mark.parametrize("name", GOOD)
 def test_schema_takes_what_the_loader_takes(name: str) -> None:
     text = (TESTDATA / f"{name}.good.yaml").read_text(encoding="utf-8")
     value = json.loads(json.dumps(read_tree(text, str).value))

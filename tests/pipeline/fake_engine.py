@@ -16,7 +16,8 @@ from appliance.pipeline.generation import Generation
 from appliance.pipeline.pipeline import Pipeline
 from appliance.pipeline.sender import RequestIds, Sender
 from appliance.registry.registry import Registry
-from appliance.registry.resident import Loaded, Surroundings
+from appliance.registry.resident import Loaded
+from appliance.registry.surroundings import Surroundings
 from appliance.telemetry.metrics import Metrics
 
 
@@ -102,9 +103,10 @@ def play(test: Callable[[Stage], Awaitable[None]], limits: LimitsSpec | None = N
         limits_spec, metrics, text = limits or LimitsSpec(), Metrics(), TextProcess()
         around = Surroundings(EmptyStore(), text, metrics, Path(), lambda *_: None)
         spec = ModelSpec(name="chat", source="scripted:script.yaml")
-        registry = Registry((spec,), ServerSpec(limits=limits_spec), around)
+        registry = Registry(around)
+        registry.serve((spec,), ServerSpec(limits=limits_spec))
         engine = FakeEngine()
-        registry.find("chat").loaded = Loaded(engine, 1000, {})
+        registry.find("chat").resident.loaded = Loaded(engine, 1000, {})
         pipeline = Pipeline(registry, text, limits_spec, metrics)
         try:
             await test(Stage(engine, registry, pipeline, metrics))

@@ -1,15 +1,17 @@
 """Leases are counted as running or waiting, and no more are given than there is room for."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from appliance.chat.client import TextProcess
-from appliance.errors import QueueFull
+from appliance.errors import ModelNotFound, ModelNotReady, QueueFull
 from appliance.manifest.spec import EngineSpec, ModelLimitsSpec, ModelSpec, ServerSpec
 from appliance.registry.registry import Registry
-from appliance.registry.resident import Surroundings, engine_settings
+from appliance.registry.resident import engine_settings
 from appliance.registry.store import ModelStore
+from appliance.registry.surroundings import Surroundings
 from appliance.telemetry.metrics import Metrics
 
 
@@ -25,7 +27,9 @@ def make_registry(tmp_path: Path, engine: EngineSpec) -> tuple[Registry, Metrics
     )
     limits = ModelLimitsSpec(queue=2)
     spec = ModelSpec(name="chat", source="scripted:script.yaml", engine=engine, limits=limits)
-    return Registry((spec,), ServerSpec(), around), metrics
+    registry = Registry(around)
+    registry.serve((spec,), ServerSpec())
+    return registry, metrics
 
 
 def gauges(registry: Registry, metrics: Metrics) -> tuple[float | None, ...]:
@@ -82,3 +86,59 @@ def test_worker_of_a_simple_engine_has_one_slot() -> None:
     settings = engine_settings(ModelSpec(name="chat", source="path:/m", engine=engine))
 
     assert (settings.kind, settings.max_sequences) == ("simple", 1)
+
+
+def test_every_name_is_found_and_leads_to_one_copy(tmp_path: Path) -> None:
+    registry, _ = make_registry(tmp_path, EngineSpec())
+    base = ModelSpec(name="chat", aliases=("org/chat",), source="scripted:script.yaml")
+    fast = base.model_copy(update={"name": "fast", "aliases": ("quick",), "like": "chat"})
+
+    registry.serve((base, fast), ServerSpec())
+
+    assert registry.names() == ("chat", "org/chat", "fast", "quick")
+    assert [registry.find(name).name for name in registry.names()] == [
+        "chat",
+        "chat",
+        "fast",
+        "fast",
+    ]
+    assert len({registry.find(name).resident for name in registry.names()}) == 1
+    assert registry.profiles_of("chat") == ("fast",)
+
+
+def test_name_that_moves_to_another_model_leads_there_at_once(tmp_path: Path) -> None:
+    registry, _ = make_registry(tmp_path, EngineSpec())
+    other = ModelSpec(name="other", aliases=("chat",), source="scripted:script.yaml")
+
+    registry.serve((other,), ServerSpec())
+
+    assert registry.find("chat").name == "other"
+    assert [each.name for each in registry.observed()] == ["other"]
+
+
+def test_models_of_another_revision_are_told_by_near_names(tmp_path: Path) -> None:
+    registry, metrics = make_registry(tmp_path, EngineSpec())
+
+    registry.serve((ModelSpec(name="chat-2", source="scripted:script.yaml"),), ServerSpec())
+
+    with pytest.raises(ModelNotFound) as refusal:
+        registry.lease("chat")
+    assert refusal.value.suggestion == "chat-2"
+    assert b'model="chat"' not in metrics.exposition()
+
+
+def test_leased_name_that_is_removed_is_counted_to_its_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        registry, metrics = make_registry(tmp_path, EngineSpec())
+        lease = registry.lease("chat")
+        registry.serve((), ServerSpec())
+        assert gauges(registry, metrics) == (0, 1)
+
+        lease.release()
+        await asyncio.sleep(0)
+
+        assert b'model="chat"' not in metrics.exposition()
+        with pytest.raises(ModelNotReady):
+            await lease.ready()
+
+    asyncio.run(main())

@@ -11,7 +11,8 @@ from appliance.errors import ApplianceError, ModelNotReady, SourceError
 from appliance.manifest.source import Source
 from appliance.manifest.spec import ModelSpec
 from appliance.registry.phase import Phase
-from appliance.registry.resident import Resident, Surroundings
+from appliance.registry.resident import Overseer, Resident
+from appliance.registry.surroundings import Surroundings
 from appliance.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.slow
@@ -43,7 +44,11 @@ def make_resident(store: ShelfStore) -> Resident:
         folder=Path(),
         on_progress=lambda *_: None,
     )
-    return Resident(spec, around)
+    return Resident(spec, around, Overseer(lambda: None, accept))
+
+
+async def accept(resident: Resident) -> str | None:
+    return None
 
 
 @pytest.mark.parametrize(
@@ -62,11 +67,12 @@ def test_resident_tries_again_after_any_failure(tmp_path: Path, error: Exception
 
     async def main() -> None:
         resident = make_resident(ShelfStore(script, error))
+        resident.load()
         with pytest.raises(ModelNotReady) as refusal:
             await resident.ready()
-        assert resident.status().phase is Phase.FAILED
+        assert resident.phase is Phase.FAILED
         assert 0 < refusal.value.retry_after_seconds <= 1.0
-        while resident.status().phase is Phase.FAILED:
+        while resident.retry_in_seconds is not None:
             await asyncio.sleep(0.05)
 
         loaded = await resident.ready()
@@ -83,6 +89,7 @@ def test_patient_caller_waits_out_one_back_off(tmp_path: Path) -> None:
 
     async def main(*errors: Exception) -> None:
         resident = make_resident(ShelfStore(script, *errors))
+        resident.load()
         with pytest.raises(ModelNotReady):
             await resident.ready()
         try:
@@ -101,12 +108,13 @@ def test_resident_asks_once_when_only_a_new_manifest_helps(tmp_path: Path) -> No
 
     async def main() -> None:
         resident = make_resident(store)
+        resident.load()
         for _ in range(5):
             with pytest.raises(ModelNotReady):
                 await resident.ready()
 
-        assert resident.status().retry_in_seconds is None
-        assert resident.status().reason == "path:x: there is no such folder"
+        assert resident.retry_in_seconds is None
+        assert resident.reason == "path:x: there is no such folder"
         await resident.unload()
 
     asyncio.run(asyncio.wait_for(main(), 10))
@@ -123,6 +131,7 @@ def test_unload_ends_a_wait_for_the_model(tmp_path: Path) -> None:
 
     async def main() -> None:
         resident = make_resident(StuckStore(tmp_path))
+        resident.load()
         waiting = asyncio.create_task(resident.ready())
         while resident.phase is not Phase.DOWNLOADING:
             await asyncio.sleep(0)

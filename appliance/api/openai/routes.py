@@ -12,13 +12,12 @@ from appliance.api.body import BodyReader, JsonResponse
 from appliance.api.openai.codec import ChatChunkCodec, chat_completion, to_chat_request
 from appliance.api.openai.wire import ChatBody
 from appliance.api.sse import SseResponse, StreamTimes
-from appliance.errors import InvalidRequest, ModelNotFound
+from appliance.errors import EndpointDisabled, InvalidRequest, ModelNotFound
 from appliance.manifest.spec import ServerSpec
 from appliance.pipeline.generation import Generation
 from appliance.pipeline.pipeline import Pipeline
 from appliance.pipeline.sender import RequestIds
-from appliance.registry.registry import Registry
-from appliance.registry.resident import Resident
+from appliance.registry.registry import Registry, Served
 from appliance.telemetry.metrics import Metrics
 
 AnyRequest = Request[Any, Any, Any]
@@ -56,10 +55,9 @@ class OpenAiRoutes:
     async def _list_models(self, request: AnyRequest) -> ASGIApp:
         caller = cast(Caller, request.auth)
         entries = [
-            model_entry(resident, name)
-            for resident in map(self._registry.find, self._registry.names())
-            for name in (resident.spec.name, *resident.spec.aliases)
-            if caller.can_use(name, resident.spec.name)
+            model_entry(served, name)
+            for name in self._registry.names()
+            if caller.can_use(name, (served := self._registry.find(name)).name)
         ]
         return JsonResponse({"object": "list", "data": entries})
 
@@ -67,22 +65,27 @@ class OpenAiRoutes:
         wanted = name.removeprefix("/")
         return JsonResponse(model_entry(self._find(request, wanted), wanted))
 
-    def _find(self, request: AnyRequest, name: str) -> Resident:
+    def _find(self, request: AnyRequest, name: str) -> Served:
         """Return a model its caller may use; whether others exist is not told, not even nearly."""
         caller = cast(Caller, request.auth)
         try:
-            resident = self._registry.find(name)
+            served = self._registry.find(name)
         except ModelNotFound as error:
             raise (error if caller.models is None else ModelNotFound(name)) from None
-        if not caller.can_use(name, resident.spec.name):
+        if not caller.can_use(name, served.name):
             raise ModelNotFound(name)
-        return resident
+        return served
+
+    def _check_door(self, served: Served, name: str) -> None:
+        allowed = self._server.endpoints.chat.models
+        if allowed != "*" and name not in allowed and served.name not in allowed:
+            raise EndpointDisabled("chat", name)
 
     async def _chat(self, request: AnyRequest) -> ASGIApp:
         body = await self._chat_body.read(request)
         if body.stream_options is not None and not body.stream:
             raise InvalidRequest("stream_options needs stream to be true.", param="stream_options")
-        self._find(request, body.model)
+        self._check_door(self._find(request, body.model), body.model)
         generation = self._open(request, body)
         generation.start()
         if not body.stream:
@@ -123,18 +126,18 @@ class OpenAiRoutes:
         )
 
 
-def model_entry(resident: Resident, name: str) -> dict[str, Any]:
-    """Return a model in OpenAI's list, under one of its names."""
-    status = resident.status()
-    context = status.context_tokens or resident.spec.engine.max_context_tokens
+def model_entry(served: Served, name: str) -> dict[str, Any]:
+    """Return a model in OpenAI's list, under one of its names; `root` is whose copy it uses."""
+    loaded = served.resident.loaded
+    context = loaded.context_tokens if loaded else served.spec.engine.max_context_tokens
     return {
         "id": name,
         "object": "model",
         "created": 0,
         "owned_by": "vllm-mlx",
-        "root": resident.spec.name,
+        "root": served.resident.spec.name,
         "kind": "text",
-        "state": status.phase.value,
+        "state": served.resident.phase.value,
         "context_length": context,
         "max_model_len": context,
         "capabilities": ["chat"],

@@ -1,0 +1,1 @@
+"""The admin API: the manifest, its history, models, requests and logs."""

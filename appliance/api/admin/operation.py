@@ -1,0 +1,132 @@
+"""Answer for what runs: status, models, requests, logs, drain."""
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import msgspec
+from litestar import Request, delete, get, post, put
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import ASGIApp
+
+from appliance.api.admin.control import Control
+from appliance.api.admin.stream import EventStream
+from appliance.api.admin.wire import LogLevelBody
+from appliance.api.auth import Caller
+from appliance.api.body import BodyReader, JsonResponse
+from appliance.errors import InvalidRequest, ModelNotFound
+from appliance.manifest.spec import LimitsSpec, ModelSpec
+from appliance.pipeline.generation import Generation
+from appliance.reconcile.desired import spec_key
+from appliance.reconcile.history import History, Override
+from appliance.telemetry.tail import LogTail
+
+AnyRequest = Request[Any, Any, Any]
+
+_ROLE = {"role": "admin"}
+_WISHES = {"load": "must", "pin": "must", "unload": "must_not"}
+_MOST_LINES = 10_000
+
+
+class OperationRoutes:
+    """The handlers of status, models, requests and logs. Event loop only."""
+
+    def __init__(self, control: Control, limits: LimitsSpec) -> None:
+        self._control = control
+        self._level_body = BodyReader(LogLevelBody, "admin", limits, control.metrics)
+
+    def handlers(self) -> list[HTTPRouteHandler]:
+        """Return the route handlers, for a Litestar app."""
+        acting = {"opt": _ROLE, "status_code": 200}
+        return [
+            get("/admin/v1/status", opt=_ROLE)(self._status),
+            get("/admin/v1/requests", opt=_ROLE)(self._requests),
+            delete("/admin/v1/requests/{request_id:str}", **acting)(self._cancel),  # type: ignore[arg-type]
+            get("/admin/v1/logs", opt=_ROLE)(self._logs),
+            put("/admin/v1/log-level", **acting)(self._set_level),  # type: ignore[arg-type]
+            post("/admin/v1/drain", **acting)(self._drain),  # type: ignore[arg-type]
+            post("/admin/v1/models/{path:path}", **acting)(self._change_model),  # type: ignore[arg-type]
+        ]
+
+    async def _status(self, watch: bool = False) -> ASGIApp:
+        board = self._control.reconciler.board
+        if not watch:
+            return JsonResponse(board.status())
+        texts = (msgspec.json.encode(status) async for status in board.watch())
+        return EventStream(texts, self._is_ending)
+
+    async def _change_model(self, request: AnyRequest, path: str) -> ASGIApp:
+        name, _, verb = path.strip("/").rpartition("/")
+        if verb not in (*_WISHES, "unpin"):
+            raise InvalidRequest(f"There is nothing called '{verb}' to do with a model.")
+        spec = self._find(name)
+        wish = _WISHES.get(verb)
+        override = None
+        if wish is not None:
+            override = Override(spec.name, cast(Any, wish), spec_key(spec))
+        await self._control.reconciler.override(spec, override)
+        await self._note(request, verb, spec.name, "done")
+        return JsonResponse({"model": spec.name, "override": wish})
+
+    def _find(self, name: str) -> ModelSpec:
+        served = self._control.registry.find(name)
+        models = self._control.reconciler.loaded.manifest.models
+        for spec in models:
+            if spec.name == served.resident.spec.name:
+                return spec
+        raise ModelNotFound(name)
+
+    async def _requests(self) -> ASGIApp:
+        running = self._control.pipeline.running()
+        return JsonResponse({"requests": [_request_body(each) for each in running]})
+
+    async def _cancel(self, request: AnyRequest, request_id: str) -> ASGIApp:
+        generation = self._control.pipeline.cancel(request_id, key_name="", is_admin=True)
+        await self._note(request, "cancel", generation.id, "done")
+        return JsonResponse({"id": generation.id, "state": generation.stage.value})
+
+    async def _logs(self, lines: int = 200, follow: bool = False) -> ASGIApp:
+        tail = self._control.tail
+        count = max(0, min(lines, _MOST_LINES))
+        if follow:
+            return EventStream(_followed(tail, count), self._is_ending)
+        return JsonResponse({"lines": tail.newest(count)[0]})
+
+    async def _set_level(self, request: AnyRequest) -> ASGIApp:
+        level = (await self._level_body.read(request)).level
+        self._control.set_log_level(level)
+        await self._note(request, "log-level", level, "done")
+        return JsonResponse({"level": level})
+
+    async def _drain(self, request: AnyRequest) -> ASGIApp:
+        await self._note(request, "drain", "", "done")
+        self._control.stop()
+        return JsonResponse({"status": "draining"})
+
+    async def _note(self, request: AnyRequest, act: str, subject: str, result: str) -> None:
+        who = cast(Caller, request.auth).sender.key_name or "anybody"
+        await self._control.records(History.note, who, act, subject, result)
+
+    def _is_ending(self) -> bool:
+        return self._control.gate.is_draining
+
+
+async def _followed(tail: LogTail, count: int) -> AsyncIterator[bytes]:
+    lines, cursor = tail.newest(count)
+    while True:
+        for line in lines:
+            yield msgspec.json.encode(line)
+        await tail.wait(cursor)
+        lines, cursor = tail.since(cursor)
+
+
+def _request_body(generation: Generation) -> dict[str, object]:
+    return {
+        "id": generation.id,
+        "model": generation.model_name or generation.request.model,
+        "key": generation.ids.sender.key_name,
+        "state": generation.stage.value,
+        "age_seconds": round(time.monotonic() - generation.times.arrived, 3),
+        "prompt_tokens": generation.usage.prompt_tokens,
+        "completion_tokens": generation.usage.completion_tokens,
+    }

@@ -1,0 +1,1 @@
+"""Bring what runs to what the manifest says: plan, act, verify, remember."""

@@ -1,0 +1,63 @@
+"""Name what every model in memory needs of the appliance."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from appliance.chat.client import TextProcess
+from appliance.manifest.source import Source
+from appliance.manifest.spec import ModelSpec
+from appliance.telemetry.metrics import Metrics
+from appliance.telemetry.progress import ProgressSink
+
+if TYPE_CHECKING:
+    from appliance.registry.lease import Lease
+
+
+class Store(Protocol):
+    """Where model files come from."""
+
+    async def materialise(
+        self, source: Source, *, folder: Path, on_progress: Callable[[str, int, int], None]
+    ) -> Path:
+        """Return the model's folder (or script file), fetching and converting what is missing."""
+
+
+async def accept_unasked(name: str, spec: ModelSpec, lease: "Lease") -> str | None:
+    """Find nothing wrong with any copy."""
+    return None
+
+
+async def admit_all(name: str) -> int:
+    """Find room for every model, and promise nothing."""
+    return 0
+
+
+def allow_idle_unload(spec: ModelSpec) -> bool:
+    """Let every model leave that its manifest lets leave."""
+    return True
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What every resident shares.
+
+    `folder` is what relative paths in the manifest start from; `worker_arguments` go to every
+    worker's command line: how it logs.
+
+    `verify` asks a copy its golden prompts before it takes traffic; it returns what failed, None =
+    nothing, and may use the lease until then. `admit` is awaited before a load that a lease
+    starts: it waits for room and returns the bytes promised, or raises Unavailable. `may_idle` is
+    asked before a model is unloaded for being idle: an operator may want it to stay.
+    """
+
+    store: Store
+    text: TextProcess
+    metrics: Metrics
+    folder: Path
+    on_progress: ProgressSink
+    worker_arguments: tuple[str, ...] = ()
+    verify: Callable[[str, ModelSpec, "Lease"], Awaitable[str | None]] = accept_unasked
+    admit: Callable[[str], Awaitable[int]] = admit_all
+    may_idle: Callable[[ModelSpec], bool] = allow_idle_unload
