@@ -1,5 +1,7 @@
 """An edited manifest takes force while everything that did not change goes on."""
 
+import json
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -217,3 +219,23 @@ def test_history_survives_a_restart(tmp_path: Path) -> None:
 
     assert [row["is_in_force"] for row in history] == [True, False]
     assert "+" in history[0]["diff"]
+
+
+def test_hangup_reads_the_file_again_and_ends_nothing(running: RunningAppliance) -> None:
+    running.process.send_signal(signal.SIGHUP)
+    save_by_rename(running.manifest, RENAMED)
+    running.process.send_signal(signal.SIGHUP)
+
+    wait_number(running, 2)
+
+    assert running.process.poll() is None
+    assert _answers(running, "new-alias") == 200
+
+
+def test_events_tell_what_the_appliance_did(running: RunningAppliance) -> None:
+    with httpx.stream("GET", f"{running.url}/admin/v1/events", timeout=10) as response:
+        lines = (line for line in response.iter_lines() if line.startswith("data: "))
+        put(running, RENAMED).raise_for_status()
+        event = json.loads(next(lines).removeprefix("data: "))
+
+    assert (event["event"], event["number"]) == ("manifest_accepted", 2)

@@ -11,6 +11,7 @@ import pytest
 from tests.appliance_server import RunningAppliance, running_appliance, wait_until
 from tests.contract.admin import model_status, plan, post, put, status, wait_number
 from tests.contract.http import chat_body, post_chat
+from tests.packages import smollm2_directory
 
 GIB = 2**30
 MANIFEST = """\
@@ -136,3 +137,44 @@ models:
 
         assert answer.json()["choices"][0]["message"]["content"] == "I am b"
         wait_until(lambda: model_status(running, "chat")["phase"] == "absent", what="it went")
+
+
+@pytest.mark.mlx
+@pytest.mark.registry
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_real_model_is_swapped_while_it_answers() -> None:
+    manifest = f"""\
+version: 1
+models:
+  - name: chat
+    source: path:{smollm2_directory()}
+    engine: {{max_sequences: 4}}
+    sampling: {{temperature: 0}}
+    residency: {{preload: true}}
+    verify: {{prompts: [{{ask: "What is the capital of France?", expect: Paris}}]}}
+"""
+    question = chat_body("What is the capital of France?", max_tokens=16)
+    with running_appliance(manifest, {}) as running, ThreadPoolExecutor(4) as pool:
+        old = model_status(running, "chat")["worker_pid"]
+        stop = threading.Event()
+        asking = [pool.submit(_keep_posting, running, question, stop) for _ in range(4)]
+
+        put(running, manifest.replace("max_sequences: 4", "max_sequences: 3")).raise_for_status()
+        wait_number(running, 2)
+        stop.set()
+        texts = {text for each in asking for text in each.result()}
+
+        assert texts == {"The capital of France is Paris."}
+        wait_until(lambda: not psutil.pid_exists(old), what="the old worker is gone")
+
+
+def _keep_posting(
+    running: RunningAppliance, body: dict[str, object], stop: threading.Event
+) -> list[str]:
+    texts = []
+    while not stop.is_set():
+        answer = post_chat(running.url, body)
+        answer.raise_for_status()
+        texts.append(answer.json()["choices"][0]["message"]["content"])
+    return texts

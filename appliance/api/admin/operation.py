@@ -26,6 +26,21 @@ AnyRequest = Request[Any, Any, Any]
 _ROLE = {"role": "admin"}
 _WISHES = {"load": "must", "pin": "must", "unload": "must_not"}
 _MOST_LINES = 10_000
+_EVENTS = frozenset(
+    {
+        "manifest_accepted",
+        "manifest_rejected",
+        "action_started",
+        "action_failed",
+        "model_phase_changed",
+        "model_failed",
+        "worker_lost",
+        "tls_replaced",
+        "tls_rejected",
+        "shutdown_requested",
+    }
+)
+"""What happens to the appliance, not to one request."""
 
 
 class OperationRoutes:
@@ -43,6 +58,7 @@ class OperationRoutes:
             get("/admin/v1/requests", opt=_ROLE)(self._requests),
             delete("/admin/v1/requests/{request_id:str}", **acting)(self._cancel),  # type: ignore[arg-type]
             get("/admin/v1/logs", opt=_ROLE)(self._logs),
+            get("/admin/v1/events", opt=_ROLE)(self._events),
             put("/admin/v1/log-level", **acting)(self._set_level),  # type: ignore[arg-type]
             post("/admin/v1/drain", **acting)(self._drain),  # type: ignore[arg-type]
             post("/admin/v1/models/{path:path}", **acting)(self._change_model),  # type: ignore[arg-type]
@@ -92,6 +108,10 @@ class OperationRoutes:
             return EventStream(_followed(tail, count), self._is_ending)
         return JsonResponse({"lines": tail.newest(count)[0]})
 
+    async def _events(self) -> ASGIApp:
+        texts = _followed(self._control.tail, 0, _EVENTS)
+        return EventStream(texts, self._is_ending)
+
     async def _set_level(self, request: AnyRequest) -> ASGIApp:
         level = (await self._level_body.read(request)).level
         self._control.set_log_level(level)
@@ -111,11 +131,15 @@ class OperationRoutes:
         return self._control.gate.is_draining
 
 
-async def _followed(tail: LogTail, count: int) -> AsyncIterator[bytes]:
+async def _followed(
+    tail: LogTail, count: int, wanted: frozenset[str] | None = None
+) -> AsyncIterator[bytes]:
+    """Yield the last `count` lines and what comes; `wanted` names events, None = all."""
     lines, cursor = tail.newest(count)
     while True:
         for line in lines:
-            yield msgspec.json.encode(line)
+            if wanted is None or line.get("event") in wanted:
+                yield msgspec.json.encode(line)
         await tail.wait(cursor)
         lines, cursor = tail.since(cursor)
 
