@@ -9,11 +9,12 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import structlog
 from litestar.types import ASGIApp
@@ -47,7 +48,7 @@ from appliance.registry.forecast import forecast
 from appliance.registry.machine import machine_bytes
 from appliance.registry.registry import Registry
 from appliance.registry.store import ModelStore
-from appliance.registry.surroundings import Surroundings
+from appliance.registry.surroundings import Surroundings, Wish
 from appliance.state import StateFolder, admin_socket
 from appliance.telemetry.log import LogFormat, LogLevel, set_log_level
 from appliance.telemetry.metrics import Metrics
@@ -59,6 +60,8 @@ _LAST_WORDS_SECONDS = 1.0
 """How long a stream may take to send its last event, once it must end."""
 _HISTORY = "history.sqlite"
 _SWITCH_SECONDS = 0.0005
+_AGAIN_SECONDS = 5.0
+_PROGRESS_SECONDS = 0.25
 
 log = structlog.get_logger()
 
@@ -84,6 +87,7 @@ class Appliance:
     def __init__(self, options: ServeOptions) -> None:
         self._options = options
         self._started = time.monotonic()
+        self._progressed = self._started
         self._refuse(options.loaded)
         self._state = StateFolder(options.state_dir)
         self._metrics = Metrics()
@@ -134,11 +138,11 @@ class Appliance:
             text=self._text,
             metrics=self._metrics,
             folder=options.loaded.folder,
-            on_progress=options.on_progress,
+            on_progress=self._on_progress,
             worker_arguments=(options.log_level, options.log_format),
             verify=lambda *copy: Acceptance(self._pipeline).verify(*copy),
             admit=lambda name: Room(self._registry, self._reconciler).admit(name),
-            may_idle=lambda spec: self._reconciler.wish_of(spec) == "may",
+            wish_of=self._wish_of,
         )
         registry = Registry(surroundings)
         # Names are known from the first request on; loads wait until the machine is measured.
@@ -157,6 +161,16 @@ class Appliance:
         reconciler = Reconciler(file, options.loaded, means)
         self._registry.on_change = reconciler.poke
         return reconciler
+
+    def _wish_of(self, spec: ModelSpec) -> Wish:
+        return self._reconciler.wish_of(spec)
+
+    def _on_progress(self, model: str, phase: str, done: int, total: int) -> None:
+        self._options.on_progress(model, phase, done, total)
+        now = time.monotonic()
+        if now - self._progressed >= _PROGRESS_SECONDS or done == total:
+            self._progressed = now
+            self._reconciler.board.note_change()
 
     async def _forecast(self, spec: ModelSpec) -> int | None:
         return await forecast(spec, self._options.loaded.folder, self._store)
@@ -178,9 +192,12 @@ class Appliance:
         await self._text.start()
         await self._reconciler.start(await machine_bytes())
         self._tasks = [
-            asyncio.create_task(self._reconciler.run(), name="reconciler"),
-            asyncio.create_task(self._watcher.run(), name="watcher"),
-            asyncio.create_task(self._keeper.run(), name="certificates"),
+            asyncio.create_task(_kept_up(name, run), name=name)
+            for name, run in (
+                ("reconciler", self._reconciler.run),
+                ("watcher", self._watcher.run),
+                ("certificates", self._keeper.run),
+            )
         ]
 
     async def _drain(self) -> None:
@@ -276,6 +293,16 @@ class Appliance:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number.name)
         loop.add_signal_handler(signal.SIGHUP, self._reconciler.poke_file)
+
+
+async def _kept_up(name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run what must never end, again if it does."""
+    while True:
+        try:
+            await run()
+        except Exception:  # the outer loop of the gateway's own tasks
+            log.exception("task_failed", task=name, retry_seconds=_AGAIN_SECONDS)
+        await asyncio.sleep(_AGAIN_SECONDS)
 
 
 async def _never(scope: object, receive: object, send: object) -> None:

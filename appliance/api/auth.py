@@ -83,6 +83,8 @@ class Authenticate(ASGIMiddleware):
                 raise Unauthenticated
             if role not in caller.roles:
                 raise Forbidden(f"This key does not have the role '{role}'.")
+            if role == "admin" and _is_from_elsewhere(scope):
+                raise Forbidden("Web pages of other origins may not use the admin API.")
         scope["auth"] = caller
         await next_app(scope, receive, send)
 
@@ -93,6 +95,13 @@ class Authenticate(ASGIMiddleware):
             return ANYBODY
         api_key = _sent_key(scope)
         return self._keys.find(api_key) if api_key else None
+
+
+def _is_from_elsewhere(scope: Scope) -> bool:
+    """Say whether a browser sent this for a page that is not ours: without keys any could."""
+    headers = dict(scope["headers"])
+    origin = headers.get(b"origin")
+    return origin is not None and origin.partition(b"://")[2] != headers.get(b"host")
 
 
 def _sent_key(scope: Scope) -> bytes | None:

@@ -67,7 +67,7 @@ async def read_bytes(request: Request[Any, Any, Any], limits: LimitsSpec) -> byt
 async def read_text(request: Request[Any, Any, Any], limits: LimitsSpec) -> str:
     """Return the body as UTF-8 text; raises as `read_bytes` does."""
     try:
-        return (await read_bytes(request, limits)).decode()
+        return (await read_bytes(request, limits)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidRequest("The body is not UTF-8 text.") from error
 

@@ -44,6 +44,11 @@ class Pipeline:
         self._metrics = metrics
         self._running: dict[str, Generation] = {}
 
+    @property
+    def limits(self) -> LimitsSpec:
+        """What begins now is held to."""
+        return self._pipe.limits
+
     def set_limits(self, limits: LimitsSpec) -> None:
         """Hold what begins from now on to other limits."""
         self._pipe = dataclasses.replace(self._pipe, limits=limits)

@@ -1,5 +1,6 @@
 """Ask a model that was just loaded the manifest's questions, before anybody else may ask it."""
 
+import asyncio
 import re
 import uuid
 
@@ -29,8 +30,9 @@ class Acceptance:
         try:
             for number, prompt in enumerate(spec.verify.prompts, 1):
                 answer = await self._ask(name, prompt.ask, prompt.max_tokens, lease)
-                if re.search(prompt.expect, answer) is None:
-                    return f"verify prompt {number} was not answered with /{prompt.expect}/"
+                # In a thread: the expression is the operator's, and may take long.
+                if await asyncio.to_thread(re.search, prompt.expect, answer) is None:
+                    return f"verify prompt {number} was not answered as expected"
         except ApplianceError as error:
             return f"verify prompt {number} failed: {error}"
         return None
@@ -39,7 +41,7 @@ class Acceptance:
         request = ChatRequest(
             model=name,
             messages=(Message("user", text),),
-            max_tokens=max_tokens,
+            max_tokens=min(max_tokens, self._pipeline.limits.max_output_tokens),
             sampling=Sampling(temperature=0.0, seed=0),
         )
         ids = RequestIds(uuid.uuid4().hex, None, _SENDER)

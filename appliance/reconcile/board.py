@@ -73,7 +73,6 @@ class Status(msgspec.Struct, frozen=True):
 @dataclass
 class _Wanted:
     desired: DesiredModel
-    action: Action | None = None
     override: str | None = None
 
 
@@ -128,13 +127,14 @@ class Board:
         actions = {action.model: action for action in plan.actions}
         self._known.actions = actions
         self._known.wanted = {
-            each.spec.name: _Wanted(each, actions.get(each.spec.name), asked.get(each.spec.name))
-            for each in desired
+            each.spec.name: _Wanted(each, asked.get(each.spec.name)) for each in desired
         }
         self._known.is_planned, self._known.is_quiet = True, plan.is_quiet
         for name, kind in tuple(self._conditions):
             if name not in actions:
                 del self._conditions[name, kind]
+        for each in self._registry.observed():
+            self._conditions_of(each.name, each.phase, self._refusal(each.name), each)
         self.note_change()
 
     def note_change(self) -> None:
@@ -190,8 +190,7 @@ class Board:
         self, name: str, status: ModelStatus | None, observed: ObservedModel | None
     ) -> ModelReport:
         wanted = self._known.wanted.get(name)
-        action = wanted.action if wanted else self._known.actions.get(name)
-        refusal = action.reason if action and action.verb is Verb.REFUSE else None
+        refusal = self._refusal(name)
         phase = observed.phase if observed else Phase.ABSENT
         failure = status.last_error if status else None
         return ModelReport(
@@ -214,6 +213,10 @@ class Board:
             progress=status.progress if status else None,
             profiles=list(self._registry.profiles_of(name)),
         )
+
+    def _refusal(self, name: str) -> str | None:
+        action = self._known.actions.get(name)
+        return action.reason if action and action.verb is Verb.REFUSE else None
 
     def _conditions_of(
         self, name: str, phase: Phase, refusal: str | None, observed: ObservedModel | None

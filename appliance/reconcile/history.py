@@ -85,10 +85,13 @@ class History:
         self._store = _open(file)
 
     def record(self, *, revision: str, etag: str, text: str, who: str, how: str) -> Revision:
-        """Add an accepted manifest and return it; the newest again, by etag, adds nothing."""
+        """Add an accepted manifest and return it; the newest again adds nothing.
+
+        It is the same if its text is, and what that means: a key's file may have changed.
+        """
         with self._change() as store:
             newest = self.newest()
-            if newest is not None and newest.etag == etag:
+            if newest is not None and (newest.etag, newest.revision) == (etag, revision):
                 return newest
             number = newest.number + 1 if newest else 1
             diff = _diff(newest, number, text) if newest else ""

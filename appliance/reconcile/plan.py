@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Literal
 
 from appliance.manifest.quantity import readable_bytes
 from appliance.manifest.spec import ModelSpec
@@ -11,8 +10,7 @@ from appliance.manifest.spec.section import Section
 from appliance.reconcile.headroom import Headroom, Idle, choose_leaving
 from appliance.registry.observed import ObservedModel
 from appliance.registry.phase import Phase
-
-Wish = Literal["must", "may", "must_not"]
+from appliance.registry.surroundings import Wish
 
 _UNKNOWN = "; its size is unknown until its download and is checked again then"
 _STAYS_OUT = {"may": "loads at the first request", "must_not": "stays out of memory"}
@@ -224,8 +222,14 @@ def _is_idle(seen: ObservedModel) -> bool:
     return is_at_rest and not seen.num_leases
 
 
+def _is_leaving(seen: ObservedModel) -> bool:
+    """Say whether all that there is of a model is on its way out."""
+    has_nothing = seen.load_key is None and seen.incoming_key is None
+    return seen.phase is Phase.DRAINING or (seen.is_busy and has_nothing)
+
+
 def _depart(seen: ObservedModel) -> _Step:
-    if seen.phase is Phase.DRAINING:
+    if _is_leaving(seen):
         return _Step(Verb.KEEP, seen.name, seen.reason)
     return _Step(Verb.UNLOAD, seen.name, "not in the manifest any more", growth=-seen.held_bytes)
 
@@ -255,7 +259,7 @@ def _settle(wanted: DesiredModel, seen: ObservedModel | None) -> _Step | None:
     if seen.phase is Phase.DRAINING:
         return _keep(wanted, seen, seen.reason)
     coming, key = seen.incoming_key or seen.load_key, wanted.spec.load_key()
-    if wanted.wish == "must_not" and (coming or seen.is_busy):
+    if wanted.wish == "must_not" and coming:
         return _Step(
             Verb.UNLOAD, seen.name, "operator: not to be in memory", growth=-seen.held_bytes
         )

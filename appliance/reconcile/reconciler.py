@@ -13,13 +13,15 @@ from appliance.manifest.spec import ModelSpec
 from appliance.reconcile.board import Board
 from appliance.reconcile.desired import Forecasts, desired_models, spec_key, touches
 from appliance.reconcile.history import History, Override, Revision
-from appliance.reconcile.plan import Action, DesiredModel, Plan, Verb, Wish, plan
+from appliance.reconcile.plan import Action, DesiredModel, Plan, Verb, plan
 from appliance.reconcile.records import Records
 from appliance.reconcile.source import ManifestFile
 from appliance.registry.registry import Registry
+from appliance.registry.surroundings import Wish
 from appliance.telemetry.metrics import Metrics
 
 _MOST_ROUNDS = 16
+_RETRY_SECONDS = 5.0
 _QUIET = (Verb.KEEP, Verb.REFUSE)
 
 log = structlog.get_logger()
@@ -71,7 +73,8 @@ class Reconciler:
         self.has_started = asyncio.Event()
         self._machine_bytes = 0
         self._overrides: list[Override] = []
-        self._unsized: set[str] = set()
+        self._unsized: dict[str, str] = {}
+        self._num_pokes = 0
         self._poked = asyncio.Event()
         self._file_changed = False
         self._editing = asyncio.Lock()
@@ -85,28 +88,44 @@ class Reconciler:
         self._overrides = await self._means.records(History.overrides)
         await self._adopt(self.loaded, Edit("", "start"), is_changed=True)
         self.has_started.set()
+        self.poke_file()  # it may have changed since it was loaded
 
     async def run(self) -> None:
         """Converge, and again whenever poked, until cancelled."""
+        loop = asyncio.get_running_loop()
         while True:
             await self._poked.wait()
             self._poked.clear()
-            if self._file_changed:
-                self._file_changed = False
+            try:
+                await self._pass()
+            except Exception:  # the reconciler's guard: it is the only one, and must not end
+                log.exception("reconcile_failed", retry_seconds=_RETRY_SECONDS)
+                self._means.metrics.reconcile_total.labels("failed").inc()
+                loop.call_later(_RETRY_SECONDS, self.poke)
+
+    async def _pass(self) -> None:
+        if self._file_changed:
+            self._file_changed = False
+            try:
                 await self._follow_file()
-            await self._converge()
+            except BaseException:
+                self._file_changed = True
+                raise
+        await self._converge()
 
     def poke(self) -> None:
         """Look again at what runs."""
+        self._num_pokes += 1
         self._poked.set()
 
     def poke_file(self) -> None:
         """Look again at the file, too."""
         self._file_changed = True
-        self._poked.set()
+        self.poke()
 
     async def reload(self, edit: Edit) -> Accepted:
         """Read the file now; raises ManifestError, after which the old revision is in force."""
+        await self.has_started.wait()
         async with self._editing:
             try:
                 loaded = await asyncio.to_thread(self.file.read)
@@ -120,6 +139,7 @@ class Reconciler:
 
         Raises ManifestError, ManifestChanged and ManifestReadOnly; nothing has changed then.
         """
+        await self.has_started.wait()
         async with self._editing:
             loaded = await asyncio.to_thread(self.file.check, text)
             await asyncio.to_thread(self.file.write, text, if_match)
@@ -127,6 +147,7 @@ class Reconciler:
 
     async def preview(self, text: str | None) -> Plan:
         """Return what would be done for a text, None = the file as it is; raises ManifestError."""
+        await self.has_started.wait()
         if text is None:
             loaded = await asyncio.to_thread(self.file.read)
         else:
@@ -135,13 +156,15 @@ class Reconciler:
 
     async def override(self, spec: ModelSpec, override: Override | None) -> None:
         """Put an operator's wish for a model in force until a revision touches it; None = none."""
+        await self.has_started.wait()
         records = self._means.records
-        if override is None:
-            await records(History.drop_override, spec.name)
-        else:
-            await records(History.put_override, override)
-        self._overrides = await records(History.overrides)
-        self._means.registry.forget_failures()
+        async with self._editing:
+            if override is None:
+                await records(History.drop_override, spec.name)
+            else:
+                await records(History.put_override, override)
+            self._overrides = await records(History.overrides)
+        self._means.registry.forget_failures(spec.name)
         self.poke()
 
     def override_of(self, spec: ModelSpec) -> Override | None:
@@ -172,7 +195,8 @@ class Reconciler:
                 self._reject(error)
                 return
             # What `put` wrote comes back here as well, and a mistake that was taken back.
-            if loaded.etag != self.loaded.etag or self.board.is_rejected:
+            same = (loaded.etag, loaded.revision) == (self.loaded.etag, self.loaded.revision)
+            if not same or self.board.is_rejected:
                 await self._adopt(loaded, Edit("", "file"))
 
     def _reject(self, error: ManifestError) -> None:
@@ -197,10 +221,10 @@ class Reconciler:
         )
         before, self.loaded = self.loaded, loaded
         if take_force is not None:
-            self._means.registry.forget_failures()
             self._means.registry.serve(loaded.manifest.models, loaded.manifest.server)
             take_force()
             await self._drop_overrides(loaded)
+        self._forgive(before, edit)
         self._note_accepted(before, revision)
         log.info(
             "manifest_accepted",
@@ -212,6 +236,13 @@ class Reconciler:
         )
         self.poke()
         return Accepted(revision, is_changed)
+
+    def _forgive(self, before: LoadedManifest, edit: Edit) -> None:
+        """Let loads that failed for good be tried again: of models that changed, or all."""
+        old = {spec.name: spec_key(spec) for spec in before.manifest.models}
+        for spec in self.loaded.manifest.models:
+            if edit.how in ("reload", "start") or old.get(spec.name) != spec_key(spec):
+                self._means.registry.forget_failures(spec.name)
 
     async def _drop_overrides(self, loaded: LoadedManifest) -> None:
         keys = {spec.name: spec_key(spec) for spec in loaded.manifest.models}
@@ -238,14 +269,19 @@ class Reconciler:
     async def _converge(self) -> None:
         begin = time.monotonic()
         result = "quiet"
-        for _ in range(_MOST_ROUNDS):
-            made, desired = await self._plan(self.loaded)
+        num_rounds = 0
+        while num_rounds < _MOST_ROUNDS:
+            loaded, num_pokes = self.loaded, self._num_pokes
+            made, desired = await self._plan(loaded)
+            if self.loaded is not loaded or self._num_pokes != num_pokes:
+                continue  # what was planned for is not what there is any more
             if self._check_sizes(desired):
                 continue
-            self.board.note_plan(made, desired, self._overrides)
+            self.board.note_plan(made, desired, self._overrides_in_force())
             actions = [each for each in made.startable() if each.verb not in _QUIET]
             if not actions:
                 break  # what is left waits for memory that is on its way back
+            num_rounds += 1
             result = "acted"
             for action in actions:
                 if not self._act(action, desired):
@@ -256,23 +292,39 @@ class Reconciler:
         self._means.metrics.reconcile_total.labels(result).inc()
         self._means.metrics.reconcile_seconds.observe(time.monotonic() - begin)
 
+    def _overrides_in_force(self) -> list[Override]:
+        made = (self.override_of(spec) for spec in self.loaded.manifest.models)
+        return [each for each in made if each is not None]
+
+    def note_unsized(self, spec: ModelSpec) -> None:
+        """Size a load that begins while nobody knows what it will hold, once that is known."""
+        self._unsized[spec.name] = spec.load_key()
+
     def _check_sizes(self, desired: tuple[DesiredModel, ...]) -> bool:
         """Promise what was unknown when a load began; True if one has to stop, being too large."""
         registry = self._means.registry
-        known = {
-            each.spec.name: each
-            for each in desired
-            if each.spec.name in self._unsized and each.forecast_bytes is not None
-        }
-        for name, each in known.items():
-            self._unsized.discard(name)
-            size = each.forecast_bytes or 0
-            held = sum(one.held_bytes for one in registry.observed() if one.name != name)
-            if held + size > self.budget_bytes:
+        observed = {each.name: each for each in registry.observed()}
+        held = sum(each.held_bytes for each in observed.values())
+        for each in desired:
+            name, size = each.spec.name, each.forecast_bytes
+            if name not in self._unsized or size is None:
+                continue
+            key, there = self._unsized.pop(name), observed.get(name)
+            if there is None or key != each.spec.load_key() or each.wish == "must_not":
+                continue
+            fits = held + size <= self.budget_bytes
+            if not fits:
                 log.warning("load_stopped", model=name, needed_bytes=size, held_bytes=held)
+            if there.incoming_key == key:
+                # A swap to what serves already only drops the copy that was to replace it.
+                spec = each.spec if fits else registry.find(name).resident.spec
+                registry.swap(name, spec, size if fits else 0)
+            elif there.load_key == key and fits:
+                registry.load(name, each.spec, size)
+            elif there.load_key == key:
                 registry.unload(name, "its files are there, and it does not fit")
+            if not fits:
                 return True
-            registry.load(name, each.spec, size)
         return False
 
     def _act(self, action: Action, desired: tuple[DesiredModel, ...]) -> bool:
@@ -293,7 +345,7 @@ class Reconciler:
         if wanted is None:
             return
         if action.verb is not Verb.UNLOAD and wanted.forecast_bytes is None:
-            self._unsized.add(action.model)
+            self.note_unsized(wanted.spec)
         promised = wanted.forecast_bytes or 0
         match action.verb:
             case Verb.LOAD:

@@ -38,7 +38,10 @@ class Room:
         spec = self._registry.find(name).resident.spec
         if self._reconciler.wish_of(spec) == "must_not":
             raise ModelNotReady(name, "an operator unloaded it")
-        wanted = await self._reconciler.forecast(spec) or 0
+        forecast = await self._reconciler.forecast(spec)
+        if forecast is None:
+            self._reconciler.note_unsized(spec)
+        wanted = forecast or 0
         deadline = self._clock() + self._reconciler.loaded.manifest.memory.contention.wait
         while True:
             budget = self._reconciler.budget_bytes

@@ -61,7 +61,7 @@ def _forecast(spec: ModelSpec, folder: Path, store: FileFinder) -> int | None:
         if directory is None:
             return None
         facts, config = inspect_directory(directory), read_object(directory / "config.json")
-    except (OSError, SourceError):
+    except (OSError, SourceError, AttributeError, LookupError, TypeError, ValueError):
         return None
     form = weight_form(guess_device())
     weights = weight_bytes(facts, form)

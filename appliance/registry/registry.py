@@ -112,10 +112,11 @@ class Registry:
         """
         self._seat(name).replace(spec, promised_bytes, is_held=True)
 
-    def forget_failures(self) -> None:
-        """Let loads that failed for good be tried again: there is a new revision."""
+    def forget_failures(self, name: str | None = None) -> None:
+        """Let what failed for good be tried again: one model's loads, None = everyone's."""
         for seat in self._seats.values():
-            seat.forget_failures()
+            if name in (None, seat.name):
+                seat.forget_failures()
 
     async def stop(self) -> None:
         """End every worker now."""
@@ -165,7 +166,7 @@ class Registry:
         return self._is_serving and all(
             seat.resident.loaded is not None
             for seat in self._seats.values()
-            if seat.is_served and seat.spec.residency_wish == "must"
+            if seat.is_served and self._around.wish_of(seat.spec) == "must"
         )
 
     def refresh_gauges(self, metrics: Metrics) -> None:

@@ -21,6 +21,7 @@ from appliance.registry.wording import Wording
 _FIRST_BACKOFF_SECONDS = 1.0
 _LONGEST_BACKOFF_SECONDS = 60.0
 _STABLE_SECONDS = 60.0
+_MOST_TRIES = 3
 
 log = structlog.get_logger()
 
@@ -64,6 +65,7 @@ class Resident:
         self.last_error: str | None = None
         self.has_failed_verify = False
         self.has_answered = False
+        self.is_replacement = False
         self.has_files = False
         self.is_leaving = False
         self.is_over = False
@@ -210,16 +212,26 @@ class Resident:
                 if not error.retryable:
                     await self._fail_for_good(reason)
                     return
-                await self._wait_backoff(reason)
             except (ApplianceError, OSError) as error:
-                await self._wait_backoff(str(error))
+                reason = str(error)
             except Exception as error:  # the guard of this model's own task
                 log.exception("model_crashed", model=self.spec.name)
-                await self._wait_backoff(f"{type(error).__name__} while loading; see the log")
+                reason = f"{type(error).__name__} while loading; see the log"
+            else:
+                continue
+            if self._must_give_up():
+                await self._fail_for_good(reason)
+                return
+            await self._wait_backoff(reason)
+
+    def _must_give_up(self) -> bool:
+        """Say whether it was tried often enough, while the copy that it is to replace may go on."""
+        is_tried = self.has_files and self._failures + 1 >= _MOST_TRIES
+        return self.is_replacement and not self.has_answered and is_tried
 
     async def _bring_up(self) -> None:
         name, source = self.spec.name, self.spec.parsed_source()
-        self._enter(Phase.DOWNLOADING, f"getting {source}")
+        self._enter(Phase.DOWNLOADING, "getting its files")
         directory = await self._around.store.materialise(
             source, folder=self._around.folder, on_progress=self._on_progress
         )
@@ -326,7 +338,7 @@ class Resident:
         self._around.on_progress(self.spec.name, phase, done, total)
 
     def _on_load(self, progress: wire.Progress) -> None:
-        self.progress = WorkProgress(progress.phase, progress.done, progress.total)
+        self._on_progress(progress.phase, progress.done, progress.total)
 
     def _on_lost(self, error: ApplianceError) -> None:
         # At once, so that no request is handed to the dead engine before this model's task runs.

@@ -141,6 +141,7 @@ class Seat:
             self._drop_incoming()
         self.failed = None
         self.incoming = self.incoming or self._new(spec)
+        self.incoming.is_replacement = True
         self.incoming.load(promised_bytes, is_held=is_held)
         self._settle_soon()
 
@@ -193,7 +194,7 @@ class Seat:
 
     def _on_idle(self) -> None:
         is_settled = self.resident.phase is Phase.READY and self.incoming is None
-        if is_settled and self._around.may_idle(self.spec):
+        if is_settled and self._around.wish_of(self.spec) == "may":
             self.unload("idle")
 
     async def _admit(self) -> None:

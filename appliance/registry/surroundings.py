@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from appliance.chat.client import TextProcess
 from appliance.manifest.source import Source
@@ -13,6 +13,8 @@ from appliance.telemetry.progress import ProgressSink
 
 if TYPE_CHECKING:
     from appliance.registry.lease import Lease
+
+Wish = Literal["must", "may", "must_not"]
 
 
 class Store(Protocol):
@@ -34,9 +36,9 @@ async def admit_all(name: str) -> int:
     return 0
 
 
-def allow_idle_unload(spec: ModelSpec) -> bool:
-    """Let every model leave that its manifest lets leave."""
-    return True
+def wish_as_written(spec: ModelSpec) -> Wish:
+    """Want of every model what its manifest wants."""
+    return spec.residency_wish
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,9 @@ class Surroundings:
 
     `verify` asks a copy its golden prompts before it takes traffic; it returns what failed, None =
     nothing, and may use the lease until then. `admit` is awaited before a load that a lease
-    starts: it waits for room and returns the bytes promised, or raises Unavailable. `may_idle` is
-    asked before a model is unloaded for being idle: an operator may want it to stay.
+    starts: it waits for room and returns the bytes promised, or raises Unavailable. `wish_of`
+    says whether a model must, may or must not be in memory: an operator may want what its spec does
+    not.
     """
 
     store: Store
@@ -60,4 +63,4 @@ class Surroundings:
     worker_arguments: tuple[str, ...] = ()
     verify: Callable[[str, ModelSpec, "Lease"], Awaitable[str | None]] = accept_unasked
     admit: Callable[[str], Awaitable[int]] = admit_all
-    may_idle: Callable[[ModelSpec], bool] = allow_idle_unload
+    wish_of: Callable[[ModelSpec], Wish] = wish_as_written

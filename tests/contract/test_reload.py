@@ -239,3 +239,54 @@ def test_events_tell_what_the_appliance_did(running: RunningAppliance) -> None:
         event = json.loads(next(lines).removeprefix("data: "))
 
     assert (event["event"], event["number"]) == ("manifest_accepted", 2)
+
+
+def test_broken_file_can_be_replaced_by_who_saw_it(running: RunningAppliance) -> None:
+    save_by_rename(running.manifest, BROKEN)
+    wait_until(lambda: not status(running)["reload"]["is_ok"], what="the rejection")
+    etag = httpx.get(f"{running.url}/admin/v1/manifest").headers["etag"]
+
+    put(running, RENAMED, if_match=etag).raise_for_status()
+
+    wait_number(running, 2)
+
+
+def test_hangup_takes_a_rotated_key_into_force(running: RunningAppliance) -> None:
+    key_file = running.folder / "key.txt"
+    key_file.write_text("first-key-of-all")
+    keyed = MANIFEST + "auth_keys:\n  - {name: ops, key: {file: key.txt}, roles: [admin]}\n"
+    put(running, keyed).raise_for_status()
+    url = f"{running.url}/admin/v1/status"
+    assert httpx.get(url, headers={"x-api-key": "first-key-of-all"}).status_code == 200
+
+    key_file.write_text("second-key-of-all")
+    running.process.send_signal(signal.SIGHUP)
+
+    new = {"x-api-key": "second-key-of-all"}
+    wait_until(lambda: httpx.get(url, headers=new).status_code == 200, what="the new key")
+    assert httpx.get(url, headers={"x-api-key": "first-key-of-all"}).status_code == 401
+
+
+def test_web_pages_of_other_origins_cannot_administer(running: RunningAppliance) -> None:
+    url = f"{running.url}/admin/v1/reload"
+
+    foreign = httpx.post(url, headers={"origin": "https://evil.example"})
+    own = httpx.post(url, headers={"origin": running.url})
+
+    assert (foreign.status_code, own.status_code) == (403, 200)
+
+
+def test_edit_of_one_model_tries_no_other_again(running: RunningAppliance) -> None:
+    broken = "  - {name: other, source: 'scripted:none.yaml', residency: {preload: true}}\n"
+    put(running, MANIFEST + broken).raise_for_status()
+    wait_until(lambda: model_status(running, "other")["last_error"], what="the failure")
+    failures = _count(running, "model_load_failed")
+
+    put(running, RENAMED + broken).raise_for_status()
+    wait_until(lambda: _answers(running, "new-alias") == 200, what="the edit")
+
+    assert _count(running, "model_load_failed") == failures > 0
+
+
+def _count(running: RunningAppliance, event: str) -> int:
+    return sum(line.get("event") == event for line in running.logs())

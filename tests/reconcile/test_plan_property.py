@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from appliance.manifest.spec import EngineSpec, ModelSpec
 from appliance.manifest.spec.model import ResidencySpec
-from appliance.reconcile.plan import DesiredModel, Plan, Verb, Wish, plan
+from appliance.reconcile.plan import DesiredModel, Plan, Verb, plan
 from appliance.registry.phase import Phase
+from appliance.registry.surroundings import Wish
 from tests.reconcile.registry_model import Copies, RegistryModel, size_of
 
 NAMES = ("a", "b", "c", "d", "e")

@@ -71,7 +71,7 @@ class Stand:
             lambda *_: None,
             verify=self._verify,
             admit=self._admit,
-            may_idle=lambda _: not self.is_kept,
+            wish_of=lambda spec: "must" if self.is_kept else spec.residency_wish,
         )
         self.registry = Registry(around)
         self.registry.on_change = self._note_change

@@ -146,3 +146,18 @@ def test_elements_are_wide_where_weights_are() -> None:
     assert element_bytes(LLAMA, "packed") == 2
     assert element_bytes(LLAMA, "float32") == 4
     assert element_bytes({"text_config": {"dtype": "float32"}}, "packed") == 4
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"quantization": "q8"}, {"quantization": {"bits": [1]}}, {"num_hidden_layers": {}}],
+    ids=["no mapping", "a list", "no number"],
+)
+def test_config_that_makes_no_sense_is_no_reason_to_fail(
+    tmp_path: Path, odd: dict[str, Any]
+) -> None:
+    write_json(tmp_path / "config.json", LLAMA | odd)
+
+    size = size_of(spec_of(f"path:{tmp_path}"), tmp_path)
+
+    assert size is None or size > 0

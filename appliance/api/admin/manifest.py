@@ -1,5 +1,6 @@
 """Answer for the manifest: read it, replace it, plan it, go back to an earlier one."""
 
+import asyncio
 from typing import Any, cast
 
 from litestar import Request, get, post, put
@@ -7,6 +8,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
 from appliance.api.admin.control import Control
+from appliance.api.admin.whole import to_its_end
 from appliance.api.admin.wire import RollbackBody, act_body, plan_body, revision_body
 from appliance.api.auth import Caller
 from appliance.api.body import BodyReader, JsonResponse, read_text
@@ -45,19 +47,21 @@ class ManifestRoutes:
     async def _get(self) -> ASGIApp:
         reconciler = self._control.reconciler
         loaded = reconciler.loaded
+        # The file's own: it may hold a mistake, which whoever writes next replaces.
+        etag = await asyncio.to_thread(reconciler.file.etag)
         body = {
             "revision": loaded.revision,
-            "etag": loaded.etag,
+            "etag": etag,
             "number": reconciler.board.number,
             "file": str(reconciler.file.path),
             "is_writable": reconciler.file.is_writable(),
             "text": loaded.text,
         }
-        return JsonResponse(body, headers={"etag": f'"{loaded.etag}"'})
+        return JsonResponse(body, headers={"etag": f'"{etag}"'})
 
     async def _put(self, request: AnyRequest) -> ASGIApp:
         text = await read_text(request, self._limits)
-        return await self._replace(request, text, "apply")
+        return await to_its_end(self._replace(request, text, "apply"))
 
     async def _rollback(self, request: AnyRequest) -> ASGIApp:
         wanted = (await self._rollback_body.read(request)).number
@@ -65,7 +69,7 @@ class ManifestRoutes:
         revision = await self._control.records(History.find, number)
         if revision is None:
             raise RevisionNotFound(number)
-        return await self._replace(request, revision.text, "rollback")
+        return await to_its_end(self._replace(request, revision.text, "rollback"))
 
     async def _earlier(self) -> int:
         """Return the newest revision whose text is not the one in force."""
@@ -97,6 +101,9 @@ class ManifestRoutes:
         return JsonResponse(plan_body(plan, None))
 
     async def _reload(self, request: AnyRequest) -> ASGIApp:
+        return await to_its_end(self._read_again(request))
+
+    async def _read_again(self, request: AnyRequest) -> ASGIApp:
         edit = Edit(_who(request), "reload")
         try:
             accepted = await self._control.reconciler.reload(edit)

@@ -11,6 +11,7 @@ from litestar.types import ASGIApp
 
 from appliance.api.admin.control import Control
 from appliance.api.admin.stream import EventStream
+from appliance.api.admin.whole import to_its_end
 from appliance.api.admin.wire import LogLevelBody
 from appliance.api.auth import Caller
 from appliance.api.body import BodyReader, JsonResponse
@@ -80,9 +81,14 @@ class OperationRoutes:
         override = None
         if wish is not None:
             override = Override(spec.name, cast(Any, wish), spec_key(spec))
+        await to_its_end(self._wish(request, verb, spec, override))
+        return JsonResponse({"model": spec.name, "override": wish})
+
+    async def _wish(
+        self, request: AnyRequest, verb: str, spec: ModelSpec, override: Override | None
+    ) -> None:
         await self._control.reconciler.override(spec, override)
         await self._note(request, verb, spec.name, "done")
-        return JsonResponse({"model": spec.name, "override": wish})
 
     def _find(self, name: str) -> ModelSpec:
         served = self._control.registry.find(name)
