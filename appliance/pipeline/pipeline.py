@@ -34,6 +34,15 @@ def new_request_id() -> str:
     return uuid.uuid4().hex
 
 
+@dataclasses.dataclass
+class KeyUsage:
+    """What one key's requests came to since the start."""
+
+    num_requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
 class Pipeline:
     """Every running generation by id. Event loop only."""
 
@@ -42,6 +51,7 @@ class Pipeline:
     ) -> None:
         self._pipe = Pipe(registry, text, limits)
         self._metrics = metrics
+        self.key_usage: dict[str, KeyUsage] = {}
         self._running: dict[str, Generation] = {}
 
     @property
@@ -138,6 +148,10 @@ class Pipeline:
         )
 
     def _record(self, generation: Generation) -> None:
+        used = self.key_usage.setdefault(generation.ids.sender.key_name, KeyUsage())
+        used.num_requests += 1
+        used.prompt_tokens += generation.usage.prompt_tokens
+        used.completion_tokens += generation.usage.completion_tokens
         metrics, times = self._metrics, generation.times
         model = generation.model_name
         metrics.requests_total.labels(model or NO_MODEL, "chat", _result(generation)).inc()

@@ -109,8 +109,7 @@ def test_apply_asks_on_a_terminal_and_shows_progress(running: RunningAppliance) 
     words = ("apply", file, "--state-dir", str(running.state_dir))
 
     with Terminal(*words) as terminal:
-        terminal.wait_for(r"swap")
-        terminal.wait_for(r"\?|\[")
+        terminal.wait_for(r"swap[\s\S]*\[y/N\]")
         terminal.type("y\n")
         terminal.wait_for(r"(?i)converged|revision 2")
         code = terminal.process.wait(30)

@@ -290,3 +290,12 @@ def test_edit_of_one_model_tries_no_other_again(running: RunningAppliance) -> No
 
 def _count(running: RunningAppliance, event: str) -> int:
     return sum(line.get("event") == event for line in running.logs())
+
+
+def test_keys_tell_what_was_used(running: RunningAppliance) -> None:
+    assert _answers(running, "chat") == 200
+
+    (row,) = httpx.get(f"{running.url}/admin/v1/keys").json()["keys"]
+
+    assert (row["name"], row["num_requests"]) == ("", 1)
+    assert row["prompt_tokens"] > 0

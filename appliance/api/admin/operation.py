@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Any, cast
 
 import msgspec
@@ -18,6 +19,7 @@ from appliance.api.body import BodyReader, JsonResponse
 from appliance.errors import InvalidRequest, ModelNotFound
 from appliance.manifest.spec import LimitsSpec, ModelSpec
 from appliance.pipeline.generation import Generation
+from appliance.pipeline.pipeline import KeyUsage
 from appliance.reconcile.desired import spec_key
 from appliance.reconcile.history import History, Override
 from appliance.telemetry.tail import LogTail
@@ -60,6 +62,7 @@ class OperationRoutes:
             delete("/admin/v1/requests/{request_id:str}", **acting)(self._cancel),  # type: ignore[arg-type]
             get("/admin/v1/logs", opt=_ROLE)(self._logs),
             get("/admin/v1/events", opt=_ROLE)(self._events),
+            get("/admin/v1/keys", opt=_ROLE)(self._keys),
             put("/admin/v1/log-level", **acting)(self._set_level),  # type: ignore[arg-type]
             post("/admin/v1/drain", **acting)(self._drain),  # type: ignore[arg-type]
             post("/admin/v1/models/{path:path}", **acting)(self._change_model),  # type: ignore[arg-type]
@@ -101,6 +104,12 @@ class OperationRoutes:
     async def _requests(self) -> ASGIApp:
         running = self._control.pipeline.running()
         return JsonResponse({"requests": [_request_body(each) for each in running]})
+
+    async def _keys(self) -> ASGIApp:
+        used = self._control.pipeline.key_usage
+        names = [spec.name for spec in self._control.reconciler.loaded.manifest.auth_keys]
+        rows = {name: used.get(name, KeyUsage()) for name in (*names, *used)}
+        return JsonResponse({"keys": [{"name": name, **asdict(rows[name])} for name in rows]})
 
     async def _cancel(self, request: AnyRequest, request_id: str) -> ASGIApp:
         generation = self._control.pipeline.cancel(request_id, key_name="", is_admin=True)
