@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 
 from appliance.errors import ModelNotReady, OutOfMemoryBudget
 from appliance.manifest.spec import ModelSpec
+from appliance.reconcile.headroom import Idle, choose_leaving
 from appliance.reconcile.reconciler import Reconciler
 from appliance.registry.observed import ObservedModel
 from appliance.registry.phase import Phase
@@ -17,15 +17,9 @@ _LOOK_SECONDS = 0.25
 class Room:
     """The policy of `memory.contention`, for loads that a lease starts. Event loop only."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        reconciler: Reconciler,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, registry: Registry, reconciler: Reconciler) -> None:
         self._registry = registry
         self._reconciler = reconciler
-        self._clock = clock
 
     async def admit(self, name: str) -> int:
         """Return the bytes that a model may hold, once they are there.
@@ -42,38 +36,32 @@ class Room:
         if forecast is None:
             self._reconciler.note_unsized(spec)
         wanted = forecast or 0
-        deadline = self._clock() + self._reconciler.loaded.manifest.memory.contention.wait
+        deadline = time.monotonic() + self._reconciler.loaded.manifest.memory.contention.wait
         while True:
             budget = self._reconciler.budget_bytes
             if wanted > budget:
                 raise OutOfMemoryBudget(needed_bytes=wanted, limit_bytes=budget)
             observed = self._registry.observed()
-            if self._held(observed, name) + wanted <= budget:
+            held = sum(each.held_bytes for each in observed if each.name != name)
+            if held + wanted <= budget:
                 return wanted
-            self._send_away(observed, spec, self._held(observed, name) + wanted - budget)
-            left = deadline - self._clock()
+            self._send_away(observed, spec, held + wanted - budget)
+            left = deadline - time.monotonic()
             if left <= 0:
                 raise ModelNotReady(name, "other models hold the memory it needs")
             await asyncio.sleep(min(left, _LOOK_SECONDS))
-
-    def _held(self, observed: tuple[ObservedModel, ...], name: str) -> int:
-        return sum(each.held_bytes for each in observed if each.name != name)
 
     def _send_away(
         self, observed: tuple[ObservedModel, ...], newcomer: ModelSpec, missing: int
     ) -> None:
         """Unload idle models until enough will be free; nobody if that cannot be."""
         going = sum(each.held_bytes for each in observed if each.phase is Phase.DRAINING)
-        victims = []
-        for each in sorted(observed, key=_importance):
-            if going >= missing:
-                break
-            if each.name != newcomer.name and self._may_go(each, newcomer):
-                victims.append(each)
-                going += each.held_bytes
-        if going < missing:
-            return
-        for each in victims:
+        idle = (
+            Idle(each.name, each.held_bytes, each.spec.residency.priority, each.idle_seconds)
+            for each in observed
+            if each.name != newcomer.name and self._may_go(each, newcomer)
+        )
+        for each in choose_leaving(idle, missing - going):
             self._registry.unload(each.name, f"contention: {newcomer.name} needs its memory")
 
     def _may_go(self, model: ObservedModel, newcomer: ModelSpec) -> bool:
@@ -83,7 +71,3 @@ class Room:
             and self._reconciler.wish_of(model.spec) == "may"
             and model.spec.residency.priority <= newcomer.residency.priority
         )
-
-
-def _importance(model: ObservedModel) -> tuple[int, float]:
-    return model.spec.residency.priority, -model.idle_seconds
