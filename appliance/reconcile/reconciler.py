@@ -61,6 +61,7 @@ class Means:
 class Reconciler:
     """The only writer of the manifest in force. Event loop only.
 
+    The one it is built with is in force already: the registry serves it, and an app answers.
     `run` is the task that acts; `poke` and `poke_file` wake it, however often, and it makes one
     more pass after the last. `reload`, `put` and `override` may be awaited by anybody.
     """
@@ -80,13 +81,15 @@ class Reconciler:
         self._editing = asyncio.Lock()
 
     async def start(self, machine_bytes: int) -> None:
-        """Put the manifest that was loaded in force, and remember it if the history lacks it.
+        """Begin with the manifest that is in force, and remember it if the history lacks it.
 
         `machine_bytes` is what the machine can give; `memory.budget` is a part of it.
         """
         self._machine_bytes = machine_bytes
         self._overrides = await self._means.records(History.overrides)
-        await self._adopt(self.loaded, Edit("", "start"), is_changed=True)
+        edit = Edit("", "start")
+        revision = await self._record(self.loaded, edit)
+        await self._announce(self.loaded, Accepted(revision, is_changed=True), edit)
         self.has_started.set()
         self.poke_file()  # it may have changed since it was loaded
 
@@ -205,13 +208,19 @@ class Reconciler:
         self._means.metrics.config_last_reload_successful.set(0)
         self.board.note_rejected(problems)
 
-    async def _adopt(
-        self, loaded: LoadedManifest, edit: Edit, *, is_changed: bool = False
-    ) -> Accepted:
+    async def _adopt(self, loaded: LoadedManifest, edit: Edit) -> Accepted:
         """Put a manifest in force; its text stands in the file already."""
-        is_changed |= loaded.revision != self.loaded.revision
+        is_changed = loaded.revision != self.loaded.revision
         take_force = await self._means.prepare(loaded) if is_changed else None
-        revision = await self._means.records(
+        revision = await self._record(loaded, edit)
+        before, self.loaded = self.loaded, loaded
+        if take_force is not None:
+            self._means.registry.serve(loaded.manifest.models, loaded.manifest.server)
+            take_force()
+        return await self._announce(before, Accepted(revision, is_changed), edit)
+
+    async def _record(self, loaded: LoadedManifest, edit: Edit) -> Revision:
+        return await self._means.records(
             History.record,
             revision=loaded.revision,
             etag=loaded.etag,
@@ -219,33 +228,32 @@ class Reconciler:
             who=edit.who,
             how=edit.how,
         )
-        before, self.loaded = self.loaded, loaded
-        if take_force is not None:
-            self._means.registry.serve(loaded.manifest.models, loaded.manifest.server)
-            take_force()
-            await self._drop_overrides(loaded)
+
+    async def _announce(self, before: LoadedManifest, accepted: Accepted, edit: Edit) -> Accepted:
+        """Let everything know of the revision that is in force now."""
+        await self._drop_overrides()
         self._forgive(before, edit)
-        self._note_accepted(before, revision)
+        self._note_accepted(before, accepted.revision)
         log.info(
             "manifest_accepted",
-            number=revision.number,
-            revision=revision.revision,
+            number=accepted.revision.number,
+            revision=accepted.revision.revision,
             how=edit.how,
             who=edit.who,
-            is_changed=is_changed,
+            is_changed=accepted.is_changed,
         )
         self.poke()
-        return Accepted(revision, is_changed)
+        return accepted
 
     def _forgive(self, before: LoadedManifest, edit: Edit) -> None:
         """Let loads that failed for good be tried again: of models that changed, or all."""
         old = {spec.name: spec_key(spec) for spec in before.manifest.models}
         for spec in self.loaded.manifest.models:
-            if edit.how in ("reload", "start") or old.get(spec.name) != spec_key(spec):
+            if edit.how == "reload" or old.get(spec.name) != spec_key(spec):
                 self._means.registry.forget_failures(spec.name)
 
-    async def _drop_overrides(self, loaded: LoadedManifest) -> None:
-        keys = {spec.name: spec_key(spec) for spec in loaded.manifest.models}
+    async def _drop_overrides(self) -> None:
+        keys = {spec.name: spec_key(spec) for spec in self.loaded.manifest.models}
         for override in self._overrides:
             if keys.get(override.model) != override.spec_key:
                 await self._means.records(History.drop_override, override.model)

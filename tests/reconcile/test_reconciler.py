@@ -91,11 +91,13 @@ class Scene:
         self.registry = Recorder()
         self.records = Records(folder / "history.sqlite")
         loaded = load_manifest_text(text, name="m", folder=folder)
+        self.registry.serve(loaded.manifest.models, loaded.manifest.server)
+        self.metrics = Metrics()
         means = Means(
             registry=self.registry,  # type: ignore[arg-type]
             records=self.records,
             forecasts=Forecasts(forecaster),
-            metrics=Metrics(),
+            metrics=self.metrics,
             prepare=_prepare_nothing,
         )
         self.reconciler = Reconciler(ManifestFile(self.file, folder, lambda _: None), loaded, means)
@@ -214,7 +216,9 @@ def test_history_that_fails_loses_no_edit(tmp_path: Path) -> None:
         await scene.records(History.close)
         scene.file.write_text(_text(_model("b")))
         scene.reconciler.poke_file()
-        await asyncio.sleep(0.05)
+        failed = {"result": "failed"}
+        count = "vllm_mlx_reconcile_total"
+        await scene.until(lambda: scene.metrics.registry.get_sample_value(count, failed) == 1)
         assert not run.done()
         with pytest.raises(HistoryFailed):
             await scene.records(History.revisions)
