@@ -9,9 +9,9 @@ import msgspec
 
 from appliance.reconcile.history import Override, Revision
 from appliance.reconcile.plan import Action, DesiredModel, Plan, Verb
-from appliance.registry.observed import ObservedModel
 from appliance.registry.phase import ModelStatus, Phase, WorkProgress
 from appliance.registry.registry import Registry
+from appliance.registry.surroundings import Wish
 
 _HAS_FILES = frozenset({Phase.LOADING, Phase.VERIFYING, Phase.READY, Phase.DRAINING})
 _IS_LOADED = frozenset({Phase.VERIFYING, Phase.READY, Phase.DRAINING})
@@ -70,10 +70,10 @@ class Status(msgspec.Struct, frozen=True):
     models: list[ModelReport]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Wanted:
-    desired: DesiredModel
-    override: str | None = None
+    wish: Wish
+    override: Wish | None
 
 
 @dataclass
@@ -127,14 +127,14 @@ class Board:
         actions = {action.model: action for action in plan.actions}
         self._known.actions = actions
         self._known.wanted = {
-            each.spec.name: _Wanted(each, asked.get(each.spec.name)) for each in desired
+            each.spec.name: _Wanted(each.wish, asked.get(each.spec.name)) for each in desired
         }
         self._known.is_planned, self._known.is_quiet = True, plan.is_quiet
         for name, kind in tuple(self._conditions):
             if name not in actions:
                 del self._conditions[name, kind]
-        for each in self._registry.observed():
-            self._conditions_of(each.name, each.phase, self._refusal(each.name), each)
+        for status in self._registry.statuses():
+            self._conditions_of(status, self._refusal(status.name))
         self.note_change()
 
     def note_change(self) -> None:
@@ -156,13 +156,7 @@ class Board:
 
     def status(self) -> Status:
         """Return how everything is now."""
-        statuses = {each.name: each for each in self._registry.statuses()}
-        observed = {each.name: each for each in self._registry.observed()}
-        names = [
-            *self._known.wanted,
-            *(name for name in observed if name not in self._known.wanted),
-        ]
-        models = [self._report(name, statuses.get(name), observed.get(name)) for name in names]
+        models = [self._report(each) for each in self._registry.statuses()]
         return Status(
             state=self._state(models),
             revision=self._known.revision,
@@ -170,7 +164,7 @@ class Board:
             file=self._known.file,
             reload=self._reload,
             budget_bytes=self._known.budget_bytes,
-            held_bytes=sum(each.held_bytes for each in observed.values()),
+            held_bytes=sum(each.held_bytes for each in models),
             models=models,
         )
 
@@ -186,52 +180,46 @@ class Board:
         is_done = self._known.is_quiet and all(map(_is_settled, models))
         return "converged" if is_done else "converging"
 
-    def _report(
-        self, name: str, status: ModelStatus | None, observed: ObservedModel | None
-    ) -> ModelReport:
-        wanted = self._known.wanted.get(name)
-        refusal = self._refusal(name)
-        phase = observed.phase if observed else Phase.ABSENT
-        failure = status.last_error if status else None
+    def _report(self, status: ModelStatus) -> ModelReport:
+        wanted = self._known.wanted.get(status.name)
+        refusal = self._refusal(status.name)
         return ModelReport(
-            name=name,
-            phase=phase.value,
-            wish=wanted.desired.wish if wanted else "must_not",
-            desired_key=wanted.desired.spec.load_key() if wanted else None,
-            observed_key=observed.load_key if observed else None,
-            reason=refusal or (status.reason if status else observed.reason if observed else ""),
-            conditions=self._conditions_of(name, phase, refusal, observed),
-            requests=status.requests if status else 0,
-            restarts=status.restarts if status else 0,
-            worker_pid=status.worker_pid if status else None,
-            context_tokens=status.context_tokens if status else None,
-            memory_bytes=status.memory_bytes if status else 0,
-            held_bytes=observed.held_bytes if observed else 0,
-            retry_in_seconds=status.retry_in_seconds if status else None,
-            last_error=refusal or failure,
+            name=status.name,
+            phase=status.phase.value,
+            wish=wanted.wish if wanted else "must_not",
+            desired_key=status.desired_key if wanted else None,
+            observed_key=status.observed_key,
+            reason=refusal or status.reason,
+            conditions=self._conditions_of(status, refusal),
+            requests=status.requests,
+            restarts=status.restarts,
+            worker_pid=status.worker_pid,
+            context_tokens=status.context_tokens,
+            memory_bytes=status.memory_bytes,
+            held_bytes=status.held_bytes,
+            retry_in_seconds=status.retry_in_seconds,
+            last_error=refusal or status.last_error,
             override=wanted.override if wanted else None,
-            progress=status.progress if status else None,
-            profiles=list(self._registry.profiles_of(name)),
+            progress=status.progress,
+            profiles=list(status.profiles),
         )
 
     def _refusal(self, name: str) -> str | None:
         action = self._known.actions.get(name)
         return action.reason if action and action.verb is Verb.REFUSE else None
 
-    def _conditions_of(
-        self, name: str, phase: Phase, refusal: str | None, observed: ObservedModel | None
-    ) -> list[Condition]:
-        has_failed = observed is not None and observed.failed_key is not None
-        why = observed.reason if observed else ""
-        is_verified = False if has_failed else phase is Phase.READY or None
+    def _conditions_of(self, status: ModelStatus, refusal: str | None) -> list[Condition]:
+        phase, has_failed = status.phase, status.failed_key is not None
+        why = status.last_error if has_failed and status.last_error else status.reason
+        absent = None if phase is Phase.ABSENT else False
         facts: list[tuple[str, bool | None, str]] = [
             ("Accepted", refusal is None, refusal or ""),
-            ("Downloaded", phase in _HAS_FILES or (None if phase is Phase.ABSENT else False), why),
-            ("Loaded", phase in _IS_LOADED or (None if phase is Phase.ABSENT else False), why),
-            ("Verified", is_verified, why),
+            ("Downloaded", phase in _HAS_FILES or absent, why),
+            ("Loaded", phase in _IS_LOADED or absent, why),
+            ("Verified", False if has_failed else phase is Phase.READY or None, why),
             ("Ready", phase is Phase.READY, why),
         ]
-        return [self._condition(name, *fact) for fact in facts]
+        return [self._condition(status.name, *fact) for fact in facts]
 
     def _condition(self, name: str, kind: str, is_met: bool | None, reason: str) -> Condition:
         before = self._conditions.get((name, kind))

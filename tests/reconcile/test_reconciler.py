@@ -60,10 +60,7 @@ class Recorder:
         return tuple(self._observe(spec) for spec in names.values())
 
     def statuses(self) -> tuple[ModelStatus, ...]:
-        return ()
-
-    def profiles_of(self, name: str) -> tuple[str, ...]:
-        return ()
+        return tuple(_status(each) for each in self.observed())
 
     def _observe(self, spec: ModelSpec) -> ObservedModel:
         there = self.loaded.get(spec.name)
@@ -80,6 +77,31 @@ class Recorder:
             idle_seconds=1.0,
             num_leases=0,
         )
+
+
+def _status(observed: ObservedModel) -> ModelStatus:
+    return ModelStatus(
+        name=observed.name,
+        phase=observed.phase,
+        reason=observed.reason,
+        seconds_in_phase=0.0,
+        is_required=True,
+        wish="must",
+        desired_key=observed.spec.load_key(),
+        observed_key=observed.load_key,
+        incoming_key=None,
+        failed_key=None,
+        requests=0,
+        restarts=0,
+        worker_pid=None,
+        context_tokens=None,
+        memory_bytes=0,
+        held_bytes=observed.held_bytes,
+        retry_in_seconds=None,
+        last_error=None,
+        progress=None,
+        profiles=(),
+    )
 
 
 class Scene:
