@@ -16,7 +16,7 @@ from appliance.errors import ApplianceError
 from appliance.pipeline.generation import Generation
 from appliance.pipeline.pipeline import Pipeline
 
-_HEADERS = [
+SSE_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
@@ -85,7 +85,7 @@ class SseResponse:
         self._task = asyncio.current_task()
         self._set_clock(self._times.next_look(0.0, is_writing=True))
         try:
-            start = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
+            start = {"type": "http.response.start", "status": 200, "headers": SSE_HEADERS}
             await send(cast(Any, start))
             await self._send_events(send)
         except asyncio.CancelledError:

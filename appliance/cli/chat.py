@@ -5,10 +5,8 @@ import sys
 from collections.abc import Generator
 from urllib.parse import quote
 
-import msgspec
-
 from appliance.cli.output import CommandFailed, Exit, complain, printable, say
-from appliance.cli.reach import ApplianceClient, find_door
+from appliance.cli.reach import ApplianceClient, decoded, find_door
 from appliance.cli.wire import Chunk, ModelEntry, ModelPage
 
 _HELP = "/reset forgets the conversation; /exit or Ctrl-D leaves; Ctrl-C stops an answer"
@@ -74,10 +72,7 @@ class Conversation:
 
 
 def _piece(data: str) -> str:
-    try:
-        chunk = msgspec.json.decode(data, type=Chunk)
-    except msgspec.DecodeError as error:
-        raise CommandFailed("the stream holds something unknown") from error
+    chunk = decoded(data, Chunk, "the stream holds something unknown")
     if chunk.error is not None:
         raise CommandFailed(chunk.error.message)
     return "".join(choice.delta.content or "" for choice in chunk.choices)

@@ -4,10 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from appliance.cli.output import Colour, CommandFailed, Exit, painted, printable, say
-from appliance.cli.reach import ApplianceClient, find_door
+from appliance.cli.reach import ApplianceClient, decoded, find_door
 from appliance.cli.wire import LogBody
 
 _PATH = "/admin/v1/logs"
@@ -31,15 +29,10 @@ def run_logs(
         return Exit.OK
     with client.stream(f"{_PATH}?lines={lines}&follow=true") as answer:
         for event in answer.events():
-            _say_line(_decode(event), as_json=as_json)
+            _say_line(
+                decoded(event, dict[str, Any], "the log holds something unknown"), as_json=as_json
+            )
     raise CommandFailed("the appliance ended its log", code=Exit.NOT_REACHABLE)
-
-
-def _decode(event: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(event, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise CommandFailed("the log holds something unknown") from error
 
 
 def _say_line(line: Mapping[str, Any], *, as_json: bool) -> None:

@@ -4,8 +4,10 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from appliance.cli.option import read_settings
-from appliance.cli.wire import ActionBody, PlanBody
+from appliance.cli.wire import PlanBody
 from appliance.manifest.load import LoadedManifest, load_manifest
 from appliance.reconcile.desired import Forecasts, desired_models
 from appliance.reconcile.plan import plan
@@ -29,16 +31,5 @@ async def _plan(loaded: LoadedManifest, store: ModelStore) -> PlanBody:
     desired = await desired_models(loaded, (), sizes)
     budget = loaded.manifest.memory.budget_bytes(await machine_bytes())
     made = plan(desired, (), budget)
-    actions = [
-        ActionBody(
-            verb=action.verb.value,
-            model=action.model,
-            reason=action.reason,
-            before_bytes=action.before_bytes,
-            peak_bytes=action.peak_bytes,
-            after_bytes=action.after_bytes,
-            missing_bytes=action.missing_bytes,
-        )
-        for action in made.actions
-    ]
-    return PlanBody(actions, loaded.revision, made.budget_bytes, made.is_quiet)
+    body = msgspec.convert(made, PlanBody, from_attributes=True)
+    return msgspec.structs.replace(body, revision=loaded.revision)

@@ -105,10 +105,7 @@ class Answer:
         """Return the whole body; raises CommandFailed if it is cut or not of this form."""
         with _translated(self._door):
             content = self._response.read()
-        try:
-            return msgspec.json.decode(content, type=form)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise CommandFailed(f"{self._door} answered something unknown: {_DOUBT}") from error
+        return decoded(content, form, f"{self._door} answered something unknown: {_DOUBT}")
 
     def events(self) -> Iterator[str]:
         """Yield the data of each server-sent event as it comes; raises CommandFailed."""
@@ -133,6 +130,14 @@ class Answer:
             if not line:
                 return
             yield line
+
+
+def decoded(content: bytes | str, form: type[Body], complaint: str) -> Body:
+    """Return JSON as a value of this form; raises CommandFailed with the complaint."""
+    try:
+        return msgspec.json.decode(content, type=form)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CommandFailed(complaint) from error
 
 
 class ApplianceClient:

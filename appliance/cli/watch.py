@@ -4,8 +4,6 @@ import contextlib
 import sys
 from collections.abc import Generator
 
-import msgspec
-
 from appliance.cli.output import (
     Cell,
     Colour,
@@ -19,7 +17,7 @@ from appliance.cli.output import (
     say,
     table_lines,
 )
-from appliance.cli.reach import ApplianceClient
+from appliance.cli.reach import ApplianceClient, decoded
 from appliance.cli.screen import Block, can_redraw
 from appliance.cli.wire import ModelStatusBody, ProgressBody, StatusBody
 from appliance.manifest.quantity import readable_bytes
@@ -34,7 +32,7 @@ def statuses(client: ApplianceClient) -> Generator[StatusBody]:
     """Yield the status now and after each change, until the stream ends; raises CommandFailed."""
     with client.stream("/admin/v1/status?watch=true") as answer:
         for event in answer.events():
-            yield _decode(event)
+            yield decoded(event, StatusBody, "the status stream holds something unknown")
 
 
 def wait_converged(client: ApplianceClient, number: int) -> Exit:
@@ -74,13 +72,6 @@ def situation(model: ModelStatusBody) -> str:
     if model.retry_in_seconds is not None:
         return f"{reason}; tried again in {readable_seconds(model.retry_in_seconds)}"
     return "" if model.phase == "ready" and not model.last_error else reason
-
-
-def _decode(event: str) -> StatusBody:
-    try:
-        return msgspec.json.decode(event, type=StatusBody)
-    except msgspec.DecodeError as error:
-        raise CommandFailed("the status stream holds something unknown") from error
 
 
 def _follow(client: ApplianceClient, number: int) -> StatusBody:

@@ -12,4 +12,9 @@ def short_digest(value: object) -> str:
 
 def text_digest(text: str) -> str:
     """Return 16 hex digits of the text's UTF-8 bytes."""
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+    return bytes_digest(text.encode(errors="surrogatepass"))
+
+
+def bytes_digest(content: bytes) -> str:
+    """Return 16 hex digits of some bytes."""
+    return hashlib.sha256(content).hexdigest()[:16]

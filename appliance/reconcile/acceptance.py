@@ -2,13 +2,12 @@
 
 import asyncio
 import re
-import uuid
 
 from appliance.chat.event import TextDelta
 from appliance.chat.request import ChatRequest, Message, Sampling
 from appliance.errors import ApplianceError
 from appliance.manifest.spec import ModelSpec
-from appliance.pipeline.pipeline import Pipeline
+from appliance.pipeline.pipeline import Pipeline, new_request_id
 from appliance.pipeline.sender import RequestIds, Sender
 from appliance.registry.lease import Lease
 
@@ -44,7 +43,7 @@ class Acceptance:
             max_tokens=min(max_tokens, self._pipeline.limits.max_output_tokens),
             sampling=Sampling(temperature=0.0, seed=0),
         )
-        ids = RequestIds(uuid.uuid4().hex, None, _SENDER)
+        ids = RequestIds(new_request_id(), None, _SENDER)
         generation = self._pipeline.open(request, ids, lease.again())
         try:
             generation.start()

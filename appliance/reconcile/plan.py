@@ -59,6 +59,11 @@ class Action:
     after_bytes: int
     missing_bytes: int = 0
 
+    @property
+    def is_quiet(self) -> bool:
+        """Say whether it starts nothing."""
+        return self.verb in (Verb.KEEP, Verb.REFUSE)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -70,7 +75,7 @@ class Plan:
     @property
     def is_quiet(self) -> bool:
         """Say whether nothing is left to do."""
-        return all(action.verb in (Verb.KEEP, Verb.REFUSE) for action in self.actions)
+        return all(action.is_quiet for action in self.actions)
 
     def startable(self) -> tuple[Action, ...]:
         """Return the actions that may be started now without awaiting one another.

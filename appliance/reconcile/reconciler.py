@@ -22,7 +22,6 @@ from appliance.telemetry.metrics import Metrics
 
 _MOST_ROUNDS = 16
 _RETRY_SECONDS = 5.0
-_QUIET = (Verb.KEEP, Verb.REFUSE)
 
 log = structlog.get_logger()
 
@@ -286,7 +285,7 @@ class Reconciler:
             if self._check_sizes(desired):
                 continue
             self.board.note_plan(made, desired, self._overrides_in_force())
-            actions = [each for each in made.startable() if each.verb not in _QUIET]
+            actions = [each for each in made.startable() if not each.is_quiet]
             if not actions:
                 break  # what is left waits for memory that is on its way back
             num_rounds += 1

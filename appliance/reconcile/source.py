@@ -1,11 +1,11 @@
 """Own the file that the manifest in force comes from: read it, check a text for it, replace it."""
 
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 
 from appliance.errors import ManifestChanged
 from appliance.manifest.builtin import load_builtin
+from appliance.manifest.digest import bytes_digest
 from appliance.manifest.load import LoadedManifest, load_manifest, load_manifest_text
 from appliance.manifest.setting import MANIFEST_NAME
 from appliance.reconcile.commit import is_writable, write_manifest
@@ -57,14 +57,9 @@ class ManifestFile:
         if self._is_builtin():
             return load_builtin().etag
         try:
-            return etag_of(self.path.read_bytes())
+            return bytes_digest(self.path.read_bytes())
         except OSError:
-            return etag_of(b"")
+            return bytes_digest(b"")
 
     def _is_builtin(self) -> bool:
         return self._may_be_builtin and not self.path.exists()
-
-
-def etag_of(content: bytes) -> str:
-    """Return what tells one content of the file from another."""
-    return sha256(content).hexdigest()[:16]

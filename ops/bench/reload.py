@@ -10,7 +10,6 @@ longest answer bounds how long the event loop was blocked. Prints milliseconds.
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -23,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from gateway import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 60.0
@@ -46,9 +47,7 @@ class Appliance:
         self.file = folder / "vllm-mlx.yaml"
         (folder / "s.yaml").write_text(SCRIPT)
         self.file.write_text(self.manifest(0))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        self.url = f"http://127.0.0.1:{free_port()}"
         command = [sys.executable, "-m", "appliance", "serve", "-c", str(self.file)]
         command += ["--port", self.url.rpartition(":")[2], "--state-dir", str(folder / "state")]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}

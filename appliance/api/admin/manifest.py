@@ -1,22 +1,22 @@
 """Answer for the manifest: read it, replace it, plan it, go back to an earlier one."""
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 from litestar import Request, get, post, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
+from appliance.api.admin.audit import note, who
 from appliance.api.admin.control import Control
 from appliance.api.admin.whole import to_its_end
-from appliance.api.admin.wire import RollbackBody, act_body, plan_body, revision_body
-from appliance.api.auth import Caller
+from appliance.api.admin.wire import RollbackBody, plan_body, revision_body
 from appliance.api.body import BodyReader, JsonResponse, read_text
 from appliance.errors import ApplianceError, InvalidRequest, RevisionNotFound
+from appliance.manifest.digest import text_digest
 from appliance.manifest.spec import LimitsSpec
 from appliance.reconcile.history import History
 from appliance.reconcile.reconciler import Accepted, Edit
-from appliance.reconcile.source import etag_of
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -81,16 +81,24 @@ class ManifestRoutes:
 
     async def _replace(self, request: AnyRequest, text: str, how: str) -> ASGIApp:
         reconciler = self._control.reconciler
-        subject = etag_of(text.encode())
+        subject = text_digest(text)
         try:
             plan = await reconciler.preview(text)
             accepted = await reconciler.put(
-                text, Edit(_who(request), how), if_match=_if_match(request)
+                text, Edit(who(request), how), if_match=_if_match(request)
             )
         except ApplianceError as error:
-            await self._note(request, how, subject, type(error).__name__)
+            await note(
+                self._control.records, request, how, subject=subject, result=type(error).__name__
+            )
             raise
-        await self._note(request, how, subject, f"revision {accepted.revision.number}")
+        await note(
+            self._control.records,
+            request,
+            how,
+            subject=subject,
+            result=f"revision {accepted.revision.number}",
+        )
         return JsonResponse(
             _accepted_body(accepted) | {"plan": plan_body(plan, accepted.revision.revision)}
         )
@@ -104,13 +112,15 @@ class ManifestRoutes:
         return await to_its_end(self._read_again(request))
 
     async def _read_again(self, request: AnyRequest) -> ASGIApp:
-        edit = Edit(_who(request), "reload")
+        edit = Edit(who(request), "reload")
         try:
             accepted = await self._control.reconciler.reload(edit)
         except ApplianceError as error:
-            await self._note(request, "reload", "", type(error).__name__)
+            await note(self._control.records, request, "reload", result=type(error).__name__)
             raise
-        await self._note(request, "reload", "", f"revision {accepted.revision.number}")
+        await note(
+            self._control.records, request, "reload", result=f"revision {accepted.revision.number}"
+        )
         return JsonResponse(_accepted_body(accepted) | {"is_changed": accepted.is_changed})
 
     async def _history(self) -> ASGIApp:
@@ -128,14 +138,7 @@ class ManifestRoutes:
 
     async def _audit(self) -> ASGIApp:
         acts = await self._control.records(History.acts)
-        return JsonResponse({"acts": [act_body(act) for act in acts]})
-
-    async def _note(self, request: AnyRequest, act: str, subject: str, result: str) -> None:
-        await self._control.records(History.note, _who(request), act, subject, result)
-
-
-def _who(request: AnyRequest) -> str:
-    return cast(Caller, request.auth).sender.key_name or "anybody"
+        return JsonResponse({"acts": acts})
 
 
 def _if_match(request: AnyRequest) -> str | None:

@@ -10,18 +10,18 @@ from litestar import Request, delete, get, post, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
+from appliance.api.admin.audit import note
 from appliance.api.admin.control import Control
 from appliance.api.admin.stream import EventStream
 from appliance.api.admin.whole import to_its_end
 from appliance.api.admin.wire import LogLevelBody
-from appliance.api.auth import Caller
 from appliance.api.body import BodyReader, JsonResponse
 from appliance.errors import InvalidRequest, ModelNotFound
 from appliance.manifest.spec import LimitsSpec, ModelSpec
 from appliance.pipeline.generation import Generation
 from appliance.pipeline.pipeline import KeyUsage
 from appliance.reconcile.desired import spec_key
-from appliance.reconcile.history import History, Override
+from appliance.reconcile.history import Override
 from appliance.telemetry.tail import LogTail
 
 AnyRequest = Request[Any, Any, Any]
@@ -91,7 +91,7 @@ class OperationRoutes:
         self, request: AnyRequest, verb: str, spec: ModelSpec, override: Override | None
     ) -> None:
         await self._control.reconciler.override(spec, override)
-        await self._note(request, verb, spec.name, "done")
+        await note(self._control.records, request, verb, subject=spec.name)
 
     def _find(self, name: str) -> ModelSpec:
         served = self._control.registry.find(name)
@@ -113,7 +113,7 @@ class OperationRoutes:
 
     async def _cancel(self, request: AnyRequest, request_id: str) -> ASGIApp:
         generation = self._control.pipeline.cancel(request_id, key_name="", is_admin=True)
-        await self._note(request, "cancel", generation.id, "done")
+        await note(self._control.records, request, "cancel", subject=generation.id)
         return JsonResponse({"id": generation.id, "state": generation.stage.value})
 
     async def _logs(self, lines: int = 200, follow: bool = False) -> ASGIApp:
@@ -130,17 +130,13 @@ class OperationRoutes:
     async def _set_level(self, request: AnyRequest) -> ASGIApp:
         level = (await self._level_body.read(request)).level
         self._control.set_log_level(level)
-        await self._note(request, "log-level", level, "done")
+        await note(self._control.records, request, "log-level", subject=level)
         return JsonResponse({"level": level})
 
     async def _drain(self, request: AnyRequest) -> ASGIApp:
-        await self._note(request, "drain", "", "done")
+        await note(self._control.records, request, "drain")
         self._control.stop()
         return JsonResponse({"status": "draining"})
-
-    async def _note(self, request: AnyRequest, act: str, subject: str, result: str) -> None:
-        who = cast(Caller, request.auth).sender.key_name or "anybody"
-        await self._control.records(History.note, who, act, subject, result)
 
     def _is_ending(self) -> bool:
         return self._control.gate.is_draining

@@ -6,12 +6,9 @@ from typing import Any, cast
 
 from litestar.types import Receive, Scope, Send
 
+from appliance.api.sse import SSE_HEADERS
+
 _LOOK_SECONDS = 1.0
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
 class EventStream:
@@ -26,7 +23,7 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
-        start = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
+        start = {"type": "http.response.start", "status": 200, "headers": SSE_HEADERS}
         await send(cast(Any, start))
         following = asyncio.ensure_future(anext(self._texts, None))
         try:

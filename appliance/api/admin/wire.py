@@ -1,13 +1,10 @@
 """Say what the admin API's bodies look like."""
 
-from typing import Literal
-
 import msgspec
 
-from appliance.reconcile.history import Act, Revision
+from appliance.reconcile.history import Revision
 from appliance.reconcile.plan import Plan
-
-LogLevel = Literal["debug", "info", "warning", "error"]
+from appliance.telemetry.log import LogLevel
 
 
 class RollbackBody(msgspec.Struct, frozen=True):
@@ -28,18 +25,7 @@ def plan_body(plan: Plan, revision: str | None) -> dict[str, object]:
         "revision": revision,
         "budget_bytes": plan.budget_bytes,
         "is_quiet": plan.is_quiet,
-        "actions": [
-            {
-                "verb": action.verb.value,
-                "model": action.model,
-                "reason": action.reason,
-                "before_bytes": action.before_bytes,
-                "peak_bytes": action.peak_bytes,
-                "after_bytes": action.after_bytes,
-                "missing_bytes": action.missing_bytes,
-            }
-            for action in plan.actions
-        ],
+        "actions": plan.actions,
     }
 
 
@@ -55,14 +41,3 @@ def revision_body(revision: Revision, in_force: int, *, has_text: bool) -> dict[
         "diff": revision.diff,
     }
     return body | {"text": revision.text} if has_text else body
-
-
-def act_body(act: Act) -> dict[str, object]:
-    """Return a row of the audit log."""
-    return {
-        "at": act.at,
-        "who": act.who,
-        "act": act.act,
-        "subject": act.subject,
-        "result": act.result,
-    }
