@@ -136,16 +136,20 @@ class Reconciler:
                 raise
             return await self._adopt(loaded, edit)
 
-    async def put(self, text: str, edit: Edit, *, if_match: str | None = None) -> Accepted:
-        """Make `text` the manifest: the rename of its file is the commit.
+    async def put(
+        self, text: str, edit: Edit, *, if_match: str | None = None
+    ) -> tuple[Accepted, Plan]:
+        """Make `text` the manifest, and return what that was to do as well.
 
+        The rename of the manifest's file is the commit.
         Raises ManifestError, ManifestChanged and ManifestReadOnly; nothing has changed then.
         """
         await self.has_started.wait()
         async with self._editing:
             loaded = await asyncio.to_thread(self.file.check, text)
+            planned, _ = await self._plan(loaded)
             await asyncio.to_thread(self.file.write, text, if_match)
-            return await self._adopt(loaded, edit)
+            return await self._adopt(loaded, edit), planned
 
     async def preview(self, text: str | None) -> Plan:
         """Return what would be done for a text, None = the file as it is; raises ManifestError."""

@@ -15,7 +15,7 @@ from appliance.api.body import BodyReader, JsonResponse, read_text
 from appliance.errors import ApplianceError, InvalidRequest, RevisionNotFound
 from appliance.manifest.digest import text_digest
 from appliance.manifest.spec import LimitsSpec
-from appliance.reconcile.history import History
+from appliance.reconcile.history import History, Revision
 from appliance.reconcile.reconciler import Accepted, Edit
 
 AnyRequest = Request[Any, Any, Any]
@@ -49,12 +49,13 @@ class ManifestRoutes:
         loaded = reconciler.loaded
         # The file's own: it may hold a mistake, which whoever writes next replaces.
         etag = await asyncio.to_thread(reconciler.file.etag)
+        is_writable = await asyncio.to_thread(reconciler.file.is_writable)
         body = {
             "revision": loaded.revision,
             "etag": etag,
             "number": reconciler.board.number,
             "file": str(reconciler.file.path),
-            "is_writable": reconciler.file.is_writable(),
+            "is_writable": is_writable,
             "text": loaded.text,
         }
         return JsonResponse(body, headers={"etag": f'"{etag}"'})
@@ -65,10 +66,7 @@ class ManifestRoutes:
 
     async def _rollback(self, request: AnyRequest) -> ASGIApp:
         wanted = (await self._rollback_body.read(request)).number
-        number = await self._earlier() if wanted is None else wanted
-        revision = await self._control.records(History.find, number)
-        if revision is None:
-            raise RevisionNotFound(number)
+        revision = await self._find(await self._earlier() if wanted is None else wanted)
         return await to_its_end(self._replace(request, revision.text, "rollback"))
 
     async def _earlier(self) -> int:
@@ -83,8 +81,7 @@ class ManifestRoutes:
         reconciler = self._control.reconciler
         subject = text_digest(text)
         try:
-            plan = await reconciler.preview(text)
-            accepted = await reconciler.put(
+            accepted, plan = await reconciler.put(
                 text, Edit(who(request), how), if_match=_if_match(request)
             )
         except ApplianceError as error:
@@ -131,10 +128,14 @@ class ManifestRoutes:
 
     async def _revision(self, number: int) -> ASGIApp:
         in_force = self._control.reconciler.board.number
+        revision = await self._find(number)
+        return JsonResponse(revision_body(revision, in_force, has_text=True))
+
+    async def _find(self, number: int) -> Revision:
         revision = await self._control.records(History.find, number)
         if revision is None:
             raise RevisionNotFound(number)
-        return JsonResponse(revision_body(revision, in_force, has_text=True))
+        return revision
 
     async def _audit(self) -> ASGIApp:
         acts = await self._control.records(History.acts)
