@@ -48,9 +48,9 @@ class WorkProgress:
 class ModelStatus:
     """What a model looks like from outside at one moment; times in seconds.
 
-    `wish` is the manifest's own: must or may. Keys are load keys: `desired_key` of the manifest,
-    `observed_key` of what is in memory or on its way there, `incoming_key` of a copy that is to
-    replace it, `failed_key` of a load that failed for good. `last_error` outlives the failure
+    `wish` is the one in force: must, may or must_not. Keys are load keys: `desired_key` of the
+    manifest, `observed_key` of what is in memory or on its way there, `incoming_key` of a copy that
+    is to replace it, `failed_key` of a load that failed for good. `last_error` outlives the failure
     until what is desired was loaded. `profiles` are the further names under which it answers.
     """
 

@@ -128,11 +128,6 @@ class Registry:
         """Return every name that is found: each model's and profile's, followed by its aliases."""
         return tuple(self._names)
 
-    def profiles_of(self, name: str) -> tuple[str, ...]:
-        """Return the names of a model's profiles."""
-        seat = self._seats.get(name)
-        return tuple(spec.name for spec in seat.policies[1:]) if seat and seat.is_served else ()
-
     def find(self, name: str) -> Served:
         """Return what a name or alias leads to; raises ModelNotFound with a near name."""
         entry = self._entry(name)
@@ -159,7 +154,7 @@ class Registry:
     def statuses(self) -> tuple[ModelStatus, ...]:
         """Return how every model looks now, in the manifest's order; then those that leave."""
         seats = tuple(self._seats.values())
-        return tuple(report(seat, self.profiles_of(seat.name)) for seat in seats)
+        return tuple(report(seat, self._around.wish_of(seat.spec)) for seat in seats)
 
     def is_converged(self) -> bool:
         """Say whether every model that must be in memory answers; False before any is known."""

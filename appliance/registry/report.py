@@ -5,6 +5,7 @@ import time
 from appliance.registry.observed import ObservedModel
 from appliance.registry.phase import ModelStatus, Phase
 from appliance.registry.seat import Seat
+from appliance.registry.surroundings import Wish
 
 
 def observe(seat: Seat) -> ObservedModel:
@@ -27,18 +28,18 @@ def observe(seat: Seat) -> ObservedModel:
     )
 
 
-def report(seat: Seat, profiles: tuple[str, ...]) -> ModelStatus:
-    """Return how the model looks now; `profiles` are the further names for it."""
+def report(seat: Seat, wish: Wish) -> ModelStatus:
+    """Return how the model looks now; `wish` is the one in force."""
     observed, resident = observe(seat), seat.resident
     loaded, copies = resident.loaded, tuple(seat.copies())
-    is_required = seat.is_served and seat.spec.residency_wish == "must"
+    profiles = seat.policies[1:] if seat.is_served else ()
     return ModelStatus(
         name=seat.name,
         phase=observed.phase,
         reason=_reason(seat),
         seconds_in_phase=time.monotonic() - resident.since,
-        is_required=is_required,
-        wish="must" if is_required else "may",
+        is_required=seat.is_served and wish == "must",
+        wish=wish,
         desired_key=seat.key,
         observed_key=observed.load_key,
         incoming_key=observed.incoming_key,
@@ -52,7 +53,7 @@ def report(seat: Seat, profiles: tuple[str, ...]) -> ModelStatus:
         retry_in_seconds=_retry_in_seconds(seat),
         last_error=_last_error(seat),
         progress=(seat.incoming or resident).progress,
-        profiles=profiles,
+        profiles=tuple(spec.name for spec in profiles),
     )
 
 

@@ -299,3 +299,12 @@ def test_keys_tell_what_was_used(running: RunningAppliance) -> None:
 
     assert (row["name"], row["num_requests"]) == ("", 1)
     assert row["prompt_tokens"] > 0
+
+
+def test_readiness_is_of_what_operators_want(running: RunningAppliance) -> None:
+    post(running, "models/chat/unload").raise_for_status()
+    wait_until(lambda: model_status(running, "chat")["phase"] == "absent", what="the unload")
+
+    ready = httpx.get(f"{running.url}/health/ready")
+
+    assert (ready.status_code, ready.json()) == (200, {"status": "ready", "waiting_for": []})

@@ -103,7 +103,7 @@ def test_every_name_is_found_and_leads_to_one_copy(tmp_path: Path) -> None:
         "fast",
     ]
     assert len({registry.find(name).resident for name in registry.names()}) == 1
-    assert registry.profiles_of("chat") == ("fast",)
+    assert [status.profiles for status in registry.statuses()] == [("fast",)]
 
 
 def test_name_that_moves_to_another_model_leads_there_at_once(tmp_path: Path) -> None:
