@@ -42,10 +42,6 @@ class TlsPair:
     cert: Path
     key: Path
 
-    def check(self) -> None:
-        """Raise ManifestError if clients could not be served with this pair now. Blocks."""
-        self.load()
-
     def load(self) -> TlsIdentity:
         """Return what the files hold; raises ManifestError, with the file at fault. Blocks.
 
@@ -141,7 +137,7 @@ def refuse_broken_tls(loaded: LoadedManifest) -> None:
     if pair is None:
         return
     try:
-        pair.check()
+        pair.load()
     except ManifestError as error:
         tree = read_tree(loaded.text, lambda text: text)
         name = str(loaded.file or "manifest")

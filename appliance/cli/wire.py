@@ -94,10 +94,8 @@ class ManifestBody(msgspec.Struct):
 
     etag: str
     text: str
-    revision: str = ""
     number: int | None = None
     file: str | None = None
-    is_writable: bool = True
 
 
 class ActionBody(msgspec.Struct):
@@ -125,7 +123,6 @@ class ChangeBody(msgspec.Struct):
     """The revision that a change made."""
 
     number: int
-    revision: str = ""
     is_changed: bool = True
 
 

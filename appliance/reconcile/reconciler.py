@@ -236,7 +236,7 @@ class Reconciler:
         """Let everything know of the revision that is in force now."""
         await self._drop_overrides()
         self._forgive(before, edit)
-        self._note_accepted(before, accepted.revision)
+        self._note_accepted(accepted.revision)
         log.info(
             "manifest_accepted",
             number=accepted.revision.number,
@@ -262,11 +262,11 @@ class Reconciler:
                 await self._means.records(History.drop_override, override.model)
         self._overrides = await self._means.records(History.overrides)
 
-    def _note_accepted(self, before: LoadedManifest, revision: Revision) -> None:
+    def _note_accepted(self, revision: Revision) -> None:
         metrics = self._means.metrics
         metrics.config_last_reload_successful.set(1)
         metrics.config_last_reload_success_timestamp_seconds.set(time.time())
-        metrics.set_revision(before.revision, revision.revision)
+        metrics.set_revision(revision.revision)
         metrics.memory_budget_bytes.set(self.budget_bytes)
         self.board.note_accepted(revision, str(self.file.path), self.budget_bytes)
 

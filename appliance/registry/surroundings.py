@@ -26,21 +26,6 @@ class Store(Protocol):
         """Return the model's folder (or script file), fetching and converting what is missing."""
 
 
-async def accept_unasked(name: str, spec: ModelSpec, lease: "Lease") -> str | None:
-    """Find nothing wrong with any copy."""
-    return None
-
-
-async def admit_all(name: str) -> int:
-    """Find room for every model, and promise nothing."""
-    return 0
-
-
-def wish_as_written(spec: ModelSpec) -> Wish:
-    """Want of every model what its manifest wants."""
-    return spec.residency_wish
-
-
 @dataclass(frozen=True)
 class Surroundings:
     """What every resident shares.
@@ -60,7 +45,7 @@ class Surroundings:
     metrics: Metrics
     folder: Path
     on_progress: ProgressSink
+    verify: Callable[[str, ModelSpec, "Lease"], Awaitable[str | None]]
+    admit: Callable[[str], Awaitable[int]]
+    wish_of: Callable[[ModelSpec], Wish]
     worker_arguments: tuple[str, ...] = ()
-    verify: Callable[[str, ModelSpec, "Lease"], Awaitable[str | None]] = accept_unasked
-    admit: Callable[[str], Awaitable[int]] = admit_all
-    wish_of: Callable[[ModelSpec], Wish] = wish_as_written

@@ -100,11 +100,9 @@ class Metrics:
             registry=self.registry,
         )
 
-    def set_revision(self, before: str, revision: str) -> None:
+    def set_revision(self, revision: str) -> None:
         """Say which revision is in force, and no more which was."""
-        if before != revision:
-            with contextlib.suppress(KeyError):
-                self.config_revision_info.remove(before)
+        self.config_revision_info.clear()
         self.config_revision_info.labels(revision).set(1)
 
     def _define_engines(self) -> None:

@@ -75,7 +75,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     "pair", [("old.crt", "old.key"), ("both.pem", "both.pem"), ("rsa.crt", "rsa.key")]
 )
 def test_good_pair_is_accepted(folder: Path, pair: tuple[str, str]) -> None:
-    TlsPair(folder / pair[0], folder / pair[1]).check()
+    TlsPair(folder / pair[0], folder / pair[1]).load()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_broken_pair_is_refused_in_one_line(
     folder: Path, cert: str, key: str, problem: str
 ) -> None:
     with pytest.raises(ManifestError) as caught:
-        TlsPair(folder / cert, folder / key).check()
+        TlsPair(folder / cert, folder / key).load()
 
     assert str(caught.value) == str(folder.parent / problem if key == "." else folder / problem)
 

@@ -19,6 +19,7 @@ from appliance.registry.registry import Registry
 from appliance.registry.resident import Loaded
 from appliance.registry.surroundings import Surroundings
 from appliance.telemetry.metrics import Metrics
+from tests.registry.ease import AT_EASE
 
 
 @dataclass
@@ -101,7 +102,7 @@ def play(test: Callable[[Stage], Awaitable[None]], limits: LimitsSpec | None = N
 
     async def main() -> None:
         limits_spec, metrics, text = limits or LimitsSpec(), Metrics(), TextProcess()
-        around = Surroundings(EmptyStore(), text, metrics, Path(), lambda *_: None)
+        around = Surroundings(EmptyStore(), text, metrics, Path(), lambda *_: None, **AT_EASE)
         spec = ModelSpec(name="chat", source="scripted:script.yaml")
         registry = Registry(around)
         registry.serve((spec,), ServerSpec(limits=limits_spec))

@@ -13,6 +13,7 @@ from appliance.registry.resident import engine_settings
 from appliance.registry.store import ModelStore
 from appliance.registry.surroundings import Surroundings
 from appliance.telemetry.metrics import Metrics
+from tests.registry.ease import AT_EASE
 
 
 def make_registry(tmp_path: Path, engine: EngineSpec) -> tuple[Registry, Metrics]:
@@ -24,6 +25,7 @@ def make_registry(tmp_path: Path, engine: EngineSpec) -> tuple[Registry, Metrics
         metrics=metrics,
         folder=tmp_path,
         on_progress=lambda *_: None,
+        **AT_EASE,
     )
     limits = ModelLimitsSpec(queue=2)
     spec = ModelSpec(name="chat", source="scripted:script.yaml", engine=engine, limits=limits)

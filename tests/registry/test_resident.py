@@ -14,6 +14,7 @@ from appliance.registry.phase import Phase
 from appliance.registry.resident import Overseer, Resident
 from appliance.registry.surroundings import Surroundings
 from appliance.telemetry.metrics import Metrics
+from tests.registry.ease import AT_EASE
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +44,7 @@ def make_resident(store: ShelfStore) -> Resident:
         metrics=Metrics(),
         folder=Path(),
         on_progress=lambda *_: None,
+        **AT_EASE,
     )
     return Resident(spec, around, Overseer(lambda: None, accept))
 

@@ -28,7 +28,6 @@ AnyRequest = Request[Any, Any, Any]
 
 _ROLE = {"role": "admin"}
 _WISHES = {"load": "must", "pin": "must", "unload": "must_not"}
-_MOST_LINES = 10_000
 _EVENTS = frozenset(
     {
         "manifest_accepted",
@@ -118,10 +117,9 @@ class OperationRoutes:
 
     async def _logs(self, lines: int = 200, follow: bool = False) -> ASGIApp:
         tail = self._control.tail
-        count = max(0, min(lines, _MOST_LINES))
         if follow:
-            return EventStream(_followed(tail, count), self._is_ending)
-        return JsonResponse({"lines": tail.newest(count)[0]})
+            return EventStream(_followed(tail, lines), self._is_ending)
+        return JsonResponse({"lines": tail.newest(lines)[0]})
 
     async def _events(self) -> ASGIApp:
         texts = _followed(self._control.tail, 0, _EVENTS)
