@@ -61,7 +61,8 @@ if yaml.__with_libyaml__:
 
 def compose(text: str) -> yaml.Node | None:
     """Return the root of the one document in `text`, None if it holds none; raises TreeError."""
-    if yaml.__with_libyaml__:
+    # libyaml skips a byte order mark after any line break, where it is a character like others.
+    if yaml.__with_libyaml__ and "\ufeff" not in text[1:]:
         # What it refuses is read again, since its sentences are terse.
         with suppress(yaml.YAMLError, ValueError, TreeError):
             return _FastLoader(text).get_single_node()

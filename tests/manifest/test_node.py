@@ -30,6 +30,11 @@ def test_text_is_read_alike(text: str) -> None:
     assert_alike(text)
 
 
+@pytest.mark.parametrize("text", ["\ufeff\ufeff", "\n\ufeffa", "\ufeffa: 1\n"])
+def test_byte_order_mark_is_read_alike(text: str) -> None:
+    assert shape(compose(text)) == shape(compose_exactly(text))
+
+
 def test_question_mark_may_end_a_text_in_braces() -> None:
     node = compose("{ask: Who?}")
 
