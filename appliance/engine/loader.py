@@ -90,7 +90,8 @@ def _prepare(
     most_tokens = engine.prefill_chunk_tokens
     ladder, layer_bytes = measure(model, min(most_tokens, context))
     if device.plans_shapes:
-        plan_usual_shapes(model, min(most_tokens, context), _MOST_TOGETHER if can_group else 1)
+        most_together = _MOST_TOGETHER if can_group else 1
+        plan_usual_shapes(model, min(most_tokens, context), most_together, context)
     pace = Pace(most_tokens, ladder, has_few_sizes=device.plans_shapes)
     reader = PromptReader(
         model, _MOST_TOGETHER, can_group=can_group, has_few_shapes=can_group and device.plans_shapes

@@ -30,13 +30,16 @@ def measure(model: nn.Module, most_tokens: int) -> tuple[list[tuple[int, float]]
     return ladder, layer_bytes
 
 
-def plan_usual_shapes(model: nn.Module, most_tokens: int, most_together: int) -> None:
+def plan_usual_shapes(
+    model: nn.Module, most_tokens: int, most_together: int, context_tokens: int
+) -> None:
     """Read some prompts as they usually are, where attention over a new shape is planned first.
 
-    A long one in chunks as beside others and as alone, and short ones together.
+    A long one, as far as the context goes, in chunks as beside others and as alone; and short ones
+    together.
     """
     for size in {min(_USUAL_CHUNK, most_tokens), most_tokens}:
-        _read(model, 1, size, _USUAL_PROMPT // size)
+        _read(model, 1, size, min(_USUAL_PROMPT, context_tokens) // size)
     rows = 1
     while rows <= most_together and rows * _USUAL_END <= most_tokens:
         _read(model, rows, _USUAL_END, 1)
