@@ -31,7 +31,7 @@ layers:
 
 # Run the fast tests: no model, no download, few processes
 test *args:
-    {{ python }} -m pytest -m "{{ fast }}" {{ args }}
+    {{ python }} -m pytest -n logical --maxprocesses 4 --dist loadfile -m "{{ fast }}" {{ args }}
 
 # Run every check and every test but npm's, as CI does
 test-all *args:
@@ -52,7 +52,8 @@ cov *args:
 
 # Write schemas/ again from the code
 schemas:
-    .venv/bin/vllm-mlx schema > schemas/manifest.schema.json
+    .venv/bin/vllm-mlx schema manifest > schemas/manifest.schema.json
+    .venv/bin/vllm-mlx schema openapi > schemas/openapi.json
 
 # Write the lock files again, with the newest releases that fit
 lock:
