@@ -12,31 +12,33 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import structlog
 from litestar.types import ASGIApp
 
+from appliance.api.access import key_ring, refuse_open_address
 from appliance.api.admin.control import Control
 from appliance.api.admin.manifest import ManifestRoutes
 from appliance.api.admin.operation import OperationRoutes
-from appliance.api.auth import Caller, KeyEntry, KeyRing
 from appliance.api.build import build_app
+from appliance.api.dialect import inference_handlers
 from appliance.api.edge import Edge, Refusal
 from appliance.api.gate import Gate
+from appliance.api.inference import CHAT_APIS, Inference
 from appliance.api.lifeline import Lifeline
 from appliance.api.listener import Listener, TcpAddress
-from appliance.api.openai.routes import CHAT_PATH, OpenAiRoutes
+from appliance.api.openai.responses.background import Background
+from appliance.api.openai.responses.store import ResponseStore
+from appliance.api.openapi import OpenApiRoutes
 from appliance.api.status import StatusRoutes
 from appliance.api.tls import TlsKeeper, manifest_pair, refuse_broken_tls
 from appliance.chat.client import TextProcess
-from appliance.errors import AddressInUse, Draining, ManifestError, Problem
+from appliance.errors import AddressInUse, Draining
 from appliance.manifest.load import LoadedManifest
-from appliance.manifest.spec import AuthKeySpec, Manifest, ModelSpec
+from appliance.manifest.spec import ModelSpec
 from appliance.pipeline.pipeline import Pipeline
-from appliance.pipeline.sender import Sender
 from appliance.reconcile.acceptance import Acceptance
 from appliance.reconcile.desired import Forecasts
 from appliance.reconcile.reconciler import Means, Reconciler
@@ -90,10 +92,11 @@ class Appliance:
         self._progressed = self._started
         self._refuse(options.loaded)
         self._state = StateFolder(options.state_dir)
-        self._metrics = Metrics()
+        self._metrics = Metrics(tuple(CHAT_APIS.values()))
         self._text = TextProcess()
         self._store = ModelStore(options.state_dir)
         self._records = Records(options.state_dir / _HISTORY)
+        self._background = Background(ResponseStore(options.state_dir))
         self._registry = self._make_registry(options)
         limits = options.loaded.manifest.server.limits
         self._pipeline = Pipeline(self._registry, self._text, limits, self._metrics)
@@ -177,6 +180,7 @@ class Appliance:
 
     async def _start(self) -> None:
         await self._records.open()
+        await self._background.store.open()
         # What is here stays: looking through all of it for garbage would stall streams for 0.1 s.
         gc.freeze()
         address = TcpAddress(self._options.host, self._options.port).probed()
@@ -217,7 +221,10 @@ class Appliance:
             await self._wait_idle(_LAST_WORDS_SECONDS)
 
     async def _wait_idle(self, seconds: float) -> bool:
-        idle = await asyncio.gather(*(gate.wait_idle(seconds) for gate in self._gates))
+        idle = await asyncio.gather(
+            *(gate.wait_idle(seconds) for gate in self._gates),
+            self._background.wait_idle(seconds),
+        )
         return all(idle)
 
     async def _close(self) -> None:
@@ -226,6 +233,7 @@ class Appliance:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for listener in self._listeners:
             await listener.stop()
+        await self._background.close()
         await self._registry.stop()
         await self._text.close()
         await self._records.close()
@@ -239,7 +247,7 @@ class Appliance:
 
     def _build(self, loaded: LoadedManifest) -> ASGIApp:
         server = loaded.manifest.server
-        openai = OpenAiRoutes(self._registry, self._pipeline, server, self._metrics)
+        inference = Inference(self._registry, self._pipeline, server, self._metrics)
         status = StatusRoutes(
             self._registry,
             self._metrics,
@@ -250,10 +258,11 @@ class Appliance:
         control = self._control()
         handlers = [
             *status.handlers(),
-            *openai.handlers(),
+            *inference_handlers(inference, self._background),
             *ManifestRoutes(control, server.limits).handlers(),
             *OperationRoutes(control, server.limits).handlers(),
         ]
+        handlers += OpenApiRoutes(handlers).handlers()
         return Lifeline(build_app(handlers, key_ring(loaded), server))
 
     def _take_force(self, loaded: LoadedManifest, app: ASGIApp) -> None:
@@ -261,6 +270,7 @@ class Appliance:
         server = loaded.manifest.server
         set_log_level(server.log_level or self._options.log_level)
         self._pipeline.set_limits(server.limits)
+        self._background.store.use(server.responses)
         for gate, is_trusted in zip(self._gates, (False, True), strict=True):
             gate.app = Edge(app, gate, self._on_refused, is_trusted=is_trusted)
         if self._keeper is not None:
@@ -285,8 +295,8 @@ class Appliance:
         refuse_broken_tls(loaded)
 
     def _on_refused(self, refusal: Refusal) -> None:
-        if refusal.path == CHAT_PATH:
-            self._pipeline.note_refused(refusal.request_id, refusal.client_id, refusal.status)
+        if (api := CHAT_APIS.get(refusal.path)) is not None:
+            self._pipeline.note_refused(api, refusal.request_id, refusal.client_id, refusal.status)
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -307,37 +317,6 @@ async def _kept_up(name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> N
 
 async def _never(scope: object, receive: object, send: object) -> None:
     raise AssertionError("the gate has no app yet")
-
-
-def key_ring(loaded: LoadedManifest) -> KeyRing:
-    """Return the manifest's keys with what each may do."""
-    return KeyRing(
-        tuple(
-            KeyEntry(loaded.key_digests[spec.name], _caller(spec))
-            for spec in loaded.manifest.auth_keys
-        )
-    )
-
-
-def _caller(spec: AuthKeySpec) -> Caller:
-    models = None if spec.models is None else frozenset(spec.models)
-    sender = Sender(spec.name, spec.weight, spec.priority)
-    return Caller(sender, frozenset(spec.roles), models)
-
-
-def refuse_open_address(host: str, manifest: Manifest, keys: KeyRing) -> None:
-    """Raise ManifestError for an address beyond loopback that everybody could use."""
-    if not keys.is_empty or manifest.server.allow_lan_without_keys:
-        return
-    loopback = host == "localhost"
-    with contextlib.suppress(ValueError):
-        loopback = ip_address(host).is_loopback
-    if not loopback:
-        reason = (
-            f"refusing to serve {host} without auth_keys: add keys, or set "
-            "server.allow_lan_without_keys: true"
-        )
-        raise ManifestError((Problem("serve", 0, "host", reason),))
 
 
 def _prepare_process() -> None:

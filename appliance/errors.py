@@ -8,10 +8,13 @@ ApplianceError
 |  |- StateFolderInUse        another appliance has the state folder, or it cannot be used
 |- RequestError               the caller is wrong; never retried
 |  |- InvalidRequest          a field is wrong, missing or cannot be honoured
+|  |- MediaRefused            the model takes no image, sound, film or file
 |  |- ContextTooLong          prompt and answer do not fit the model's context
+|  |- ThreadsUnsupported      a conversation was meant to be kept here under an id
 |  |- ModelNotFound           no model or alias of that name
 |  |- EndpointDisabled        the operator does not serve this model at this endpoint
 |  |- RequestNotFound         no running request of that id
+|  |- ResponseNotFound        no stored response, or item of one, has that id
 |  |- RevisionNotFound        no manifest of that number was ever accepted
 |  |- RouteNotFound           no such path or method
 |  |- Unauthenticated         no key, or an unknown one
@@ -35,6 +38,7 @@ ApplianceError
    |- EngineStopped           the engine was closed under the request
    |- TextProcessFailed       the process that renders templates failed
    |- HistoryFailed           the revision history cannot be read or written
+   |- StoreFailed             the stored responses cannot be read or written
 """
 
 from dataclasses import dataclass
@@ -100,6 +104,14 @@ class InvalidRequest(RequestError):
         self.param = param
 
 
+class MediaRefused(RequestError):
+    """The model cannot take what is not text; `place` is where it stands in the body."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(f"This model takes only text; it cannot take what stands at {place}.")
+        self.place = place
+
+
 class ContextTooLong(RequestError):
     """The prompt, or prompt and answer together, exceed the context; all counts in tokens.
 
@@ -132,6 +144,13 @@ class ContextTooLong(RequestError):
         self.is_at_least = is_at_least
 
 
+class ThreadsUnsupported(RequestError):
+    """Messages was asked to keep a conversation; its clients then send all of it."""
+
+    def __init__(self) -> None:
+        super().__init__("thread: conversations are not kept here; send the whole of it.")
+
+
 class ModelNotFound(RequestError):
     """No model or alias has this name."""
 
@@ -159,6 +178,14 @@ class RequestNotFound(RequestError):
         self.request_id = request_id
 
 
+class ResponseNotFound(RequestError):
+    """Nothing of this id is stored for this key: never was, or is deleted or too old by now."""
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(f"Nothing is stored under the id '{response_id}'.")
+        self.response_id = response_id
+
+
 class RevisionNotFound(RequestError):
     """The history has no such revision."""
 
@@ -171,8 +198,12 @@ class RouteNotFound(RequestError):
     """No handler for this path (or, with `allowed`, not for this method)."""
 
     def __init__(self, method: str, path: str, *, allowed: tuple[str, ...] = ()) -> None:
-        hint = f"; allowed: {', '.join(allowed)}" if allowed else ""
-        super().__init__(f"Nothing answers {method} {path} here{hint}.")
+        hint = "GET /openapi.json lists what there is."
+        if allowed:
+            hint = f"Allowed: {', '.join(allowed)}."
+        elif path.startswith("/v1/v1/"):
+            hint = f"Did you mean {path.removeprefix('/v1')}?"
+        super().__init__(f"Nothing answers {method} {path} here. {hint}")
         self.method = method
         self.path = path
         self.allowed = allowed
@@ -332,4 +363,12 @@ class HistoryFailed(EngineError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"The revision history cannot be used: {reason}.")
+        self.reason = reason
+
+
+class StoreFailed(EngineError):
+    """The stored responses cannot be read or written: most often, the disk is full."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The stored responses cannot be used: {reason}.")
         self.reason = reason

@@ -36,18 +36,19 @@ class BodyReader(Generic[T]):
     async def read(self, request: Request[Any, Any, Any]) -> T:
         """Return the decoded body; raises InvalidRequest, PayloadTooLarge or BodyTimeout."""
         body = await read_bytes(request, self._limits)
-        _check_size(body)
+        check_size(body)
         try:
             decoded = self._decoder.decode(body)
             unknown = self._keys.decode(body).keys() - self._known
         except msgspec.ValidationError as error:
-            reason, param = _place(str(error))
-            raise InvalidRequest(reason, param=param) from error
+            raise fault(error) from error
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InvalidRequest(f"The body is not valid JSON: {error}") from error
         if unknown:
             self._metrics.unknown_fields_total.labels(self._api).inc(len(unknown))
-            log.debug("fields_ignored", api=self._api, fields=list(islice(unknown, 20)))
+            log.debug(
+                "fields_ignored", api=self._api, fields=[name[:64] for name in islice(unknown, 20)]
+            )
         return decoded
 
 
@@ -72,27 +73,29 @@ async def read_text(request: Request[Any, Any, Any], limits: LimitsSpec) -> str:
         raise InvalidRequest("The body is not UTF-8 text.") from error
 
 
-def _check_size(body: bytes) -> None:
+def check_size(*parts: bytes, what: str = "The body") -> None:
     """Refuse what would take seconds to decode: the event loop is everybody's.
 
     Counts are upper bounds, since text may hold the same characters; both are far above what
-    the longest conversations need.
+    the longest conversations need. Raises InvalidRequest.
     """
-    if body.count(b'":') > _MAX_FIELDS:
-        raise InvalidRequest(f"The body has more than {_MAX_FIELDS} fields.")
-    if body.count(b",") > _MAX_VALUES:
-        raise InvalidRequest(f"The body has more than {_MAX_VALUES} values.")
+    for most, mark, kind in ((_MAX_FIELDS, b'":', "fields"), (_MAX_VALUES, b",", "values")):
+        if sum(part.count(mark) for part in parts) > most:
+            raise InvalidRequest(f"{what} has more than {most} {kind}.")
 
 
-def _place(message: str) -> tuple[str, str | None]:
-    """Split msgspec's `reason - at $.a[0].b` into a reason that names the field, and the field."""
-    reason, marker, place = message.rpartition(" - at `$")
-    if marker:
-        param = place.rstrip("`").lstrip(".")
-        return f"{param}: {reason}", param
-    if message.startswith("Object missing required field `"):
-        return message, message.split("`")[1]
-    return message, None
+def fault(error: msgspec.ValidationError, root: str = "") -> InvalidRequest:
+    """Return what msgspec says, `reason - at $.a[0].b`, as a refusal that names the field.
+
+    `root` is the path of the value that was looked at.
+    """
+    reason, marker, path = str(error).rpartition(" - at `$")
+    place = (root + path.rstrip("`")).lstrip(".") if marker else root
+    reason = reason if marker else path
+    if place:
+        return InvalidRequest(f"{place}: {reason}", param=place)
+    is_missing = reason.startswith("Object missing required field `")
+    return InvalidRequest(reason, param=reason.split("`")[1] if is_missing else None)
 
 
 class JsonResponse:

@@ -11,7 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
 from appliance.api.auth import Authenticate, KeyRing
-from appliance.api.errors import error_headers, error_status, openai_error
+from appliance.api.errors import error_body, error_headers, error_status
 from appliance.errors import ApplianceError, InvalidRequest, RouteNotFound
 from appliance.manifest.spec import ServerSpec
 
@@ -44,7 +44,7 @@ def _answer(request: Request[Any, Any, Any], error: Exception) -> Response[bytes
         request_id = request.scope["state"]["request_id"]
         log.error("request_crashed", request_id=request_id, exc_info=error)
     return Response(
-        msgspec.json.encode(openai_error(error)),
+        msgspec.json.encode(error_body(error, request.scope)),
         status_code=error_status(error),
         headers=error_headers(error),
         media_type="application/json",

@@ -9,12 +9,16 @@ import structlog
 from litestar.enums import HttpMethod, ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from appliance.api.gate import Gate, send_error
+from appliance.api.body import JsonResponse
+from appliance.api.errors import error_body, error_headers, error_status
+from appliance.api.gate import Gate
 from appliance.errors import ApplianceError, Draining
 from appliance.pipeline.pipeline import new_request_id
 
 _ALWAYS_OPEN = ("/health", "/metrics")
 _PRINTABLE = re.compile(rb"[\x21-\x7e]{1,128}")
+# Clients differ in whether their base URL ends in /v1.
+_UNVERSIONED = re.compile("/(chat/completions|completions|messages|models|requests|responses)(/|$)")
 
 log = structlog.get_logger()
 
@@ -72,10 +76,10 @@ class Edge:
         except asyncio.CancelledError:
             raise
         except ApplianceError as error:
-            await _answer(send_with_ids, error, has_started=has_started)
+            await _answer(scope, receive, send_with_ids, error, has_started=has_started)
         except Exception as error:
             log.exception("request_crashed", request_id=request_id)
-            await _answer(send_with_ids, error, has_started=has_started)
+            await _answer(scope, receive, send_with_ids, error, has_started=has_started)
         finally:
             if (on_close := state.get("on_close")) is not None:
                 on_close()
@@ -88,17 +92,21 @@ async def _refuse_in_drain(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _tidy(scope: Scope) -> None:
-    """Forgive doubled and trailing slashes, and serve HEAD as GET: the server drops the body."""
-    scope["path"] = re.sub("/{2,}", "/", scope["path"]).rstrip("/") or "/"
+    """Forgive slashes too many and no /v1, and serve HEAD as GET: the server drops the body."""
+    path = re.sub("/{2,}", "/", scope["path"]).rstrip("/") or "/"
+    scope["path"] = f"/v1{path}" if _UNVERSIONED.match(path) else path
     if scope["type"] == ScopeType.HTTP and scope["method"] == HttpMethod.HEAD:
         scope["method"] = HttpMethod.GET
 
 
-async def _answer(send: Send, error: BaseException, *, has_started: bool) -> None:
+async def _answer(
+    scope: Scope, receive: Receive, send: Send, error: BaseException, *, has_started: bool
+) -> None:
     if has_started:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     else:
-        await send_error(send, error)
+        answer = JsonResponse(error_body(error, scope), error_status(error), error_headers(error))
+        await answer(scope, receive, send)
 
 
 def _client_id(scope: Scope) -> str | None:

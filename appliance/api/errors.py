@@ -4,6 +4,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from litestar.types import Scope
+
 from appliance import errors
 from appliance.errors import ApplianceError
 
@@ -27,10 +29,13 @@ ERROR_TABLE: dict[type[ApplianceError], ErrorRow] = {
     errors.AddressInUse: ErrorRow(500, _SERVER, "address_in_use", "api_error"),
     errors.StateFolderInUse: ErrorRow(500, _SERVER, "state_folder_in_use", "api_error"),
     errors.InvalidRequest: ErrorRow(400, _INVALID, None, _INVALID),
+    errors.MediaRefused: ErrorRow(400, _INVALID, "media_not_supported", _INVALID),
     errors.ContextTooLong: ErrorRow(400, _INVALID, "context_length_exceeded", _INVALID),
+    errors.ThreadsUnsupported: ErrorRow(400, _INVALID, "threads_unsupported", _INVALID),
     errors.ModelNotFound: ErrorRow(404, _INVALID, "model_not_found", "not_found_error"),
     errors.EndpointDisabled: ErrorRow(403, _INVALID, "endpoint_disabled", "permission_error"),
     errors.RequestNotFound: ErrorRow(404, _INVALID, "request_not_found", "not_found_error"),
+    errors.ResponseNotFound: ErrorRow(404, _INVALID, "response_not_found", "not_found_error"),
     errors.RevisionNotFound: ErrorRow(404, _INVALID, "revision_not_found", "not_found_error"),
     errors.RouteNotFound: ErrorRow(404, _INVALID, "route_not_found", "not_found_error"),
     errors.Unauthenticated: ErrorRow(
@@ -45,7 +50,7 @@ ERROR_TABLE: dict[type[ApplianceError], ErrorRow] = {
     errors.QueueFull: ErrorRow(429, "rate_limit_error", "queue_full", "rate_limit_error"),
     errors.ModelNotReady: ErrorRow(503, _SERVER, "model_not_ready", "overloaded_error"),
     errors.Draining: ErrorRow(503, _SERVER, "shutting_down", "overloaded_error"),
-    errors.DeadlineExceeded: ErrorRow(504, _SERVER, "deadline_exceeded", "api_error"),
+    errors.DeadlineExceeded: ErrorRow(504, _SERVER, "deadline_exceeded", "timeout_error"),
     errors.OutOfMemoryBudget: ErrorRow(507, _SERVER, "out_of_memory_budget", "overloaded_error"),
     errors.LoadFailed: ErrorRow(500, _SERVER, "load_failed", "api_error"),
     errors.StepFailed: ErrorRow(500, _SERVER, "generation_failed", "api_error"),
@@ -53,6 +58,7 @@ ERROR_TABLE: dict[type[ApplianceError], ErrorRow] = {
     errors.EngineStopped: ErrorRow(503, _SERVER, "engine_stopped", "overloaded_error"),
     errors.TextProcessFailed: ErrorRow(500, _SERVER, "text_process_failed", "api_error"),
     errors.HistoryFailed: ErrorRow(500, _SERVER, "history_failed", "api_error"),
+    errors.StoreFailed: ErrorRow(500, _SERVER, "store_failed", "api_error"),
 }
 
 _UNKNOWN = ErrorRow(500, _SERVER, "internal_error", "api_error")
@@ -86,14 +92,56 @@ def error_headers(error: BaseException) -> dict[str, str]:
     return headers
 
 
+def error_body(error: BaseException, scope: Scope) -> dict[str, Any]:
+    """Return the body of an error in the shape of the dialect that the request is in."""
+    if speaks_anthropic(scope):
+        return anthropic_error(error, scope["state"]["request_id"])
+    return openai_error(error)
+
+
+def speaks_anthropic(scope: Scope) -> bool:
+    """Say whether a request is to Messages, or says that it comes from a client of Anthropic's."""
+    path = scope["path"]
+    if path == "/v1/messages" or path.startswith("/v1/messages/"):
+        return True
+    return any(name == b"anthropic-version" for name, _ in scope["headers"])
+
+
+def anthropic_error(error: BaseException, request_id: str) -> dict[str, Any]:
+    """Return the body of an error in Anthropic's shape, worded as its clients recognise it."""
+    kind = error_row(error).anthropic_type
+    body: dict[str, Any] = {"type": kind, "message": _anthropic_message(error)}
+    if isinstance(error, errors.ThreadsUnsupported):
+        body["details"] = {"error_code": "thread_unsupported_request"}
+    return {"type": "error", "error": body, "request_id": request_id}
+
+
+def _anthropic_message(error: BaseException) -> str:
+    if isinstance(error, errors.ContextTooLong):
+        least = "at least " if error.is_at_least else ""
+        asked = f"{least}{error.prompt_tokens} tokens"
+        return f"prompt is too long: {asked} > {error.limit_tokens} maximum"
+    return _message(error)
+
+
+def _message(error: BaseException) -> str:
+    """Return an error in words; foreign errors say nothing of their cause."""
+    return str(error) if isinstance(error, ApplianceError) else "Internal server error."
+
+
+def _param(error: BaseException) -> str | None:
+    if isinstance(error, errors.MediaRefused):
+        return error.place
+    return error.param if isinstance(error, errors.InvalidRequest) else None
+
+
 def openai_error(error: BaseException) -> dict[str, Any]:
-    """Return the body of an error in OpenAI's shape; foreign errors say nothing of their cause."""
+    """Return the body of an error in OpenAI's shape."""
     row = error_row(error)
-    known = isinstance(error, ApplianceError)
     body: dict[str, Any] = {
-        "message": str(error) if known else "Internal server error.",
+        "message": _message(error),
         "type": row.openai_type,
-        "param": error.param if isinstance(error, errors.InvalidRequest) else None,
+        "param": _param(error),
         "code": row.openai_code,
     }
     if isinstance(error, errors.ManifestError):

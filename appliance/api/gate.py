@@ -1,13 +1,10 @@
 """Stand outermost: swap the app by one attribute and know what is in flight."""
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
-import msgspec
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
-
-from appliance.api.errors import error_headers, error_status, openai_error
 
 
 class Gate:
@@ -46,16 +43,3 @@ class Gate:
         """Cancel every request that is still in flight, whatever it is doing."""
         for task in tuple(self._in_flight):
             task.cancel()
-
-
-async def send_error(send: Send, error: BaseException) -> None:
-    """Answer with an error in OpenAI's shape, outside any framework."""
-    headers = {"content-type": "application/json"} | error_headers(error)
-    body = msgspec.json.encode(openai_error(error))
-    start = {
-        "type": "http.response.start",
-        "status": error_status(error),
-        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-    }
-    await send(cast(Any, start))
-    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,4 +1,4 @@
-"""Send a generation as server-sent events, with heartbeats, and clean up on every way out.
+"""Send an answer as server-sent events, with heartbeats, and clean up on every way out.
 
 The format is WHATWG's: each event is `data: …` and an empty line; a line that starts with a
 colon is a comment, which every client ignores.
@@ -11,10 +11,9 @@ from typing import Any, Protocol, cast
 import structlog
 from litestar.types import Receive, Scope, Send
 
-from appliance.chat.event import Finished, GenerationEvent
+from appliance.chat.event import GenerationEvent, Usage
 from appliance.errors import ApplianceError
-from appliance.pipeline.generation import Generation
-from appliance.pipeline.pipeline import Pipeline
+from appliance.pipeline.choices import Choices
 
 SSE_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -46,33 +45,38 @@ class StreamTimes:
 
 
 class EventCodec(Protocol):
-    """One dialect's grammar; every method returns whole events, ready to be sent."""
+    """One dialect's grammar for one answer; every method returns whole events, ready to be sent.
 
-    heartbeat: bytes
+    `opening` once, then `events`, then `ending`; `heartbeat` at any time before that, and `error`
+    instead of whatever would come next.
+    """
 
-    def opening(self) -> bytes:
-        """Return what comes before the first text."""
+    def heartbeat(self) -> bytes:
+        """Return what keeps a silent stream alive, also before `opening`."""
 
-    def events(self, events: list[GenerationEvent]) -> bytes:
-        """Return the wire form of some events; Finished brings the whole ending."""
+    def opening(self, usage: Usage) -> bytes:
+        """Return what comes before the first event, once the prompt's tokens are counted."""
+
+    def events(self, events: list[GenerationEvent], choice: int) -> bytes:
+        """Return the wire form of some events of one choice; Finished ends the choice."""
+
+    def ending(self, usage: Usage) -> bytes:
+        """Return what ends the stream, after every choice; `usage` is the whole answer's."""
 
     def error(self, error: BaseException) -> bytes:
         """Return the error event that ends the stream."""
 
 
 class SseResponse:
-    """A raw ASGI response that streams one generation. Closing the generation is the edge's.
+    """A raw ASGI response that streams one answer. Closing it is the edge's.
 
-    A client that takes nothing for `times.write` seconds is cut off; once its generation has
+    A client that takes nothing for `times.write` seconds is cut off; once its answer has
     ended with an error it has one second for that last event.
     """
 
-    def __init__(
-        self, generation: Generation, codec: EventCodec, pipeline: Pipeline, times: StreamTimes
-    ) -> None:
-        self._generation = generation
+    def __init__(self, choices: Choices, codec: EventCodec, times: StreamTimes) -> None:
+        self._choices = choices
         self._codec = codec
-        self._pipeline = pipeline
         self._times = times
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[Any] | None = None
@@ -92,38 +96,41 @@ class SseResponse:
             if not self._is_cut:
                 raise
             self._task.uncancel()  # type: ignore[union-attr]
-            log.info("client_cut", request_id=self._generation.id)
+            log.info("client_cut", request_id=self._choices.id)
         finally:
             self._clock.cancel()
 
     async def _send_events(self, send: Send) -> None:
         try:
             await self._wait_opened(send)
-            await self._write(send, self._codec.opening())
+            await self._write(send, self._codec.opening(self._choices.usage))
             await self._pump(send)
         except ApplianceError as error:
             await self._write(send, self._codec.error(error), is_last=True)
         except Exception as error:
-            self._generation.error = error
-            log.exception("request_crashed", request_id=self._generation.id)
+            self._choices.note_crash(error)
+            log.exception("request_crashed", request_id=self._choices.id)
             await self._write(send, self._codec.error(error), is_last=True)
         else:
             await self._write(send, b"", is_last=True)
 
     async def _wait_opened(self, send: Send) -> None:
-        while not await self._generation.opened(self._times.heartbeat):
-            await self._write(send, self._codec.heartbeat)
+        while not await self._choices.opened(self._times.heartbeat):
+            await self._write(send, self._codec.heartbeat())
 
     async def _pump(self, send: Send) -> None:
-        generation, codec = self._generation, self._codec
+        choices, codec = self._choices, self._codec
         while True:
-            events = await self._pipeline.next_events(generation)
+            choice, events = await choices.next_events()
             if events:
-                await self._write(send, codec.events(events))
-                if type(events[-1]) is Finished:
+                data = codec.events(events, choice)
+                if choices.is_over:
+                    await self._write(send, data + codec.ending(choices.usage))
                     return
+                if data:
+                    await self._write(send, data)
             elif self._seconds_quiet() >= self._times.heartbeat:
-                await self._write(send, codec.heartbeat)
+                await self._write(send, codec.heartbeat())
 
     async def _write(self, send: Send, data: bytes, *, is_last: bool = False) -> None:
         self._is_writing, self._sent_at = True, self._loop.time()
@@ -141,11 +148,11 @@ class SseResponse:
         """Look at the clock: wake the sender for a heartbeat, or cut off a client that is stuck."""
         quiet = self._seconds_quiet()
         if self._is_writing:
-            patience = self._times.patience(has_failed=self._generation.error is not None)
+            patience = self._times.patience(has_failed=self._choices.error is not None)
             if quiet >= patience and self._task is not None:
                 self._is_cut = True
                 self._task.cancel()
                 return
         elif quiet >= self._times.heartbeat:
-            self._generation.wake()
+            self._choices.wake()
         self._set_clock(self._times.next_look(quiet, is_writing=self._is_writing))

@@ -3,15 +3,18 @@
 import asyncio
 import itertools
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
 
 from appliance.channel import Channel, spawn_child
 from appliance.chat import wire
+from appliance.chat.job import Answer, Job
 from appliance.chat.request import ChatRequest
+from appliance.chat.traits import Traits
 from appliance.errors import (
     ApplianceError,
     ContextTooLong,
@@ -28,34 +31,11 @@ _MOST_DEATHS = 2
 log = structlog.get_logger()
 
 
-@dataclass(eq=False)
-class _Job:
-    """A frame that waits for its answer. Its answer may come although nobody waits any more.
+class Rendered(NamedTuple):
+    """A prompt: its token ids, never empty, and the last 256 characters of its text."""
 
-    `is_repeated`: a Configure that was answered once, for a new process; nobody awaits it.
-    """
-
-    frame: wire.Configure | wire.Render
-    answer: asyncio.Future[list[int] | None]
-    is_repeated: bool = False
-    deaths: int = 0
-    started: bool = False
-    clock: asyncio.TimerHandle | None = None
-
-    def stop_clock(self) -> None:
-        if self.clock is not None:
-            self.clock.cancel()
-            self.clock = None
-
-    def fail(self, error: ApplianceError) -> None:
-        self.stop_clock()
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-    def succeed(self, value: list[int] | None) -> None:
-        self.stop_clock()
-        if not self.answer.done():
-            self.answer.set_result(value)
+    ids: list[int]
+    tail: str
 
 
 class TextProcess:
@@ -71,8 +51,9 @@ class TextProcess:
         self._time_limit = time_limit
         self._memory_limit = memory_limit
         self._numbers = itertools.count(1)
-        self._jobs: dict[int, _Job] = {}
+        self._jobs: dict[int, Job] = {}
         self._models: dict[str, wire.Configure] = {}
+        self._traits: dict[str, Traits] = {}
         self._faults: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
@@ -102,10 +83,10 @@ class TextProcess:
         await self._channel.open(sock)
         for frame in self._models.values():
             if frame.job not in self._jobs:
-                self._jobs[frame.job] = self._new_job(frame, is_repeated=True)
+                self._jobs[frame.job] = Job.of(frame, is_repeated=True)
             self._send(frame)
         for job in self._jobs.values():
-            if isinstance(job.frame, wire.Render):
+            if not isinstance(job.frame, wire.Configure):
                 self._send(job.frame)
 
     async def close(self) -> None:
@@ -143,25 +124,89 @@ class TextProcess:
         self._withdraw(model)
         self._send(wire.Forget(model))
 
-    async def render(
-        self, model: str, request: ChatRequest, *, limit_tokens: int | None = None
-    ) -> list[int]:
-        """Return the prompt's token ids for a configured model: never empty, at most the limit.
+    def traits(self, model: str) -> Traits:
+        """Return what a configured model's template can show; raises ModelNotReady."""
+        traits = self._traits.get(model)
+        if traits is None:
+            raise self._not_ready(model)
+        return traits
 
+    async def render(
+        self,
+        model: str,
+        request: ChatRequest,
+        *,
+        defaults: dict[str, Any] | None = None,
+        limit_tokens: int | None = None,
+    ) -> Rendered:
+        """Return the prompt of a configured model for the request's messages: at most the limit.
+
+        Messages, tools and thoughts are written as its template wants them. `defaults` are values
+        for the template that any wish of the request goes before.
         Raises InvalidRequest if the model's template refuses the messages, fails, or takes too
         long, ContextTooLong (most often without counting to the end), ModelNotReady if the model
         is not configured, TextProcessFailed. When cancelled the work on it ends, too.
         """
-        if model not in self._models:
-            raise ModelNotReady(model, self._faults.get(model, "its tokenizer is not loaded"))
-        frame = wire.Render(
-            next(self._numbers),
-            model,
-            request.messages,
-            request.tools,
-            request.template_kwargs,
-            limit_tokens,
+        answer = await self._ask(
+            wire.Render(
+                next(self._numbers),
+                model,
+                request.messages,
+                request.tools if request.tool_choice.mode != "none" else (),
+                request.thinking,
+                request.template_kwargs,
+                defaults or {},
+                limit_tokens,
+            )
         )
+        assert isinstance(answer, wire.Rendered)
+        return Rendered(answer.ids, answer.tail)
+
+    async def encode(
+        self,
+        model: str,
+        text: str,
+        *,
+        suffix: str | None = None,
+        adds_special: bool = True,
+        limit_tokens: int | None = None,
+    ) -> list[int]:
+        """Return the ids of `text` as it stands, never none; raises as `render` does.
+
+        With `suffix` they ask for what stands between `text` and it; InvalidRequest names `suffix`
+        if the tokenizer has no tokens for that. `adds_special`: with what the tokenizer puts before
+        or behind a text of its own accord.
+        """
+        number = next(self._numbers)
+        frame = wire.Encode(number, model, text, suffix, adds_special, limit_tokens)
+        answer = await self._ask(frame)
+        assert isinstance(answer, wire.Rendered)
+        return answer.ids
+
+    async def decode(self, model: str, ids: Sequence[int]) -> str:
+        """Return the text of `ids`, with that of special tokens.
+
+        Raises InvalidRequest, which names the place as `tokens[N]`, if there is no such token;
+        ModelNotReady; TextProcessFailed.
+        """
+        return "".join(await self._decode(model, ids, is_apart=False))
+
+    async def pieces(self, model: str, ids: Sequence[int]) -> list[str]:
+        """Return the text of each of `ids`; half a character reads as U+FFFD. Raises as `decode`.
+
+        Put together they need not be `decode` of all: some tokenizers drop a space at the start.
+        """
+        return await self._decode(model, ids, is_apart=True)
+
+    async def _decode(self, model: str, ids: Sequence[int], *, is_apart: bool) -> list[str]:
+        frame = wire.Decode(next(self._numbers), model, list(ids), is_apart)
+        answer = await self._ask(frame)
+        assert isinstance(answer, wire.Decoded)
+        return answer.texts
+
+    async def _ask(self, frame: wire.TextJob) -> Answer:
+        if frame.model not in self._models:
+            raise self._not_ready(frame.model)
         try:
             msgspec.msgpack.encode(frame)
         except (OverflowError, UnicodeEncodeError, RecursionError) as error:
@@ -169,30 +214,24 @@ class TextProcess:
                 "A number or text in the request cannot be represented."
             ) from error
         try:
-            ids = await self._answer(frame)
+            return await self._answer(frame)
         except asyncio.CancelledError:
             self._send(wire.Cancel(frame.job))
             raise
-        assert ids is not None
-        return ids
 
-    async def _answer(self, frame: wire.Configure | wire.Render) -> list[int] | None:
-        job = self._jobs[frame.job] = self._new_job(frame)
+    async def _answer(self, frame: wire.Configure | wire.TextJob) -> Answer:
+        job = self._jobs[frame.job] = Job.of(frame)
         self._send(frame)
         return await job.answer
 
-    def _new_job(self, frame: wire.Configure | wire.Render, *, is_repeated: bool = False) -> _Job:
-        answer: asyncio.Future[list[int] | None] = asyncio.get_running_loop().create_future()
-        if is_repeated:
-            # Nobody else takes its exception, and asyncio complains of one that nobody took.
-            answer.add_done_callback(asyncio.Future.exception)
-        return _Job(frame, answer, is_repeated)
+    def _not_ready(self, model: str) -> ModelNotReady:
+        return ModelNotReady(model, self._faults.get(model, "its tokenizer is not loaded"))
 
-    def _overdue(self, job: _Job) -> ApplianceError:
+    def _overdue(self, job: Job) -> ApplianceError:
         limit = f"{self._time_limit:g} s"
         if isinstance(job.frame, wire.Configure):
             source = job.frame.template_file or job.frame.directory
-            return SourceError(source, f"its chat template compiles for over {limit}")
+            return SourceError(source, f"its chat template takes over {limit} to compile and try")
         reason = f"The chat template took longer than its time limit of {limit}."
         return InvalidRequest(reason, param="messages")
 
@@ -204,17 +243,19 @@ class TextProcess:
     def _withdraw(self, model: str) -> None:
         """Drop a model; a load still under way keeps its entry, and so its time limit."""
         frame = self._models.pop(model, None)
+        self._traits.pop(model, None)
         self._faults.pop(model, None)
         job = self._jobs.get(frame.job) if frame is not None else None
         if job is not None and not job.answer.done():
             reason = "it was forgotten or configured anew while its tokenizer loaded"
             job.answer.set_exception(ModelNotReady(model, reason))
 
-    def _fail(self, job: _Job, error: ApplianceError) -> None:
+    def _fail(self, job: Job, error: ApplianceError) -> None:
         """Answer with `error`; a model whose load failed is gone, and says why from now on."""
         frame = job.frame
         if isinstance(frame, wire.Configure) and self._models.get(frame.model) is frame:
             del self._models[frame.model]
+            self._traits.pop(frame.model, None)
             self._faults[frame.model] = str(error)
             if job.is_repeated:
                 log.error("tokenizer_lost", model=frame.model, reason=str(error))
@@ -233,18 +274,15 @@ class TextProcess:
                     job.stop_clock()
             case wire.Configured(fault=wire.Fault(source=source, reason=reason)):
                 self._on_failure(job, SourceError(source, reason))
-            case wire.TooLong() | wire.RenderFailed():
+            case wire.TooLong() | wire.TextFailed():
                 if job is not None:
                     self._on_failure(job, self._render_error(job.frame.model, message))
-            case wire.Configured() | wire.Rendered():
+            case wire.Configured() | wire.Rendered() | wire.Decoded():
                 self._deaths_in_row = 0
                 if job is not None:
-                    del self._jobs[message.job]
-                    job.succeed(message.ids if isinstance(message, wire.Rendered) else None)
+                    self._on_success(job, message)
 
-    def _render_error(
-        self, model: str, message: wire.TooLong | wire.RenderFailed
-    ) -> ApplianceError:
+    def _render_error(self, model: str, message: wire.TooLong | wire.TextFailed) -> ApplianceError:
         match message:
             case wire.TooLong():
                 return ContextTooLong(
@@ -252,12 +290,19 @@ class TextProcess:
                     prompt_tokens=message.prompt_tokens,
                     is_at_least=message.is_at_least,
                 )
-            case wire.RenderFailed(kind="invalid_request"):
+            case wire.TextFailed(kind="invalid_request"):
                 return InvalidRequest(message.message, param=message.param)
             case _:
                 return ModelNotReady(model, self._faults.get(model, message.message))
 
-    def _on_failure(self, job: _Job | None, error: ApplianceError) -> None:
+    def _on_success(self, job: Job, answer: Answer) -> None:
+        frame = job.frame
+        if isinstance(answer, wire.Configured) and self._models.get(frame.model) is frame:
+            self._traits[frame.model] = answer.traits
+        del self._jobs[frame.job]
+        job.succeed(answer)
+
+    def _on_failure(self, job: Job | None, error: ApplianceError) -> None:
         if job is None:
             return
         if job.clock is not None:
@@ -266,7 +311,7 @@ class TextProcess:
         del self._jobs[job.frame.job]
         self._fail(job, error)
 
-    def _on_overdue(self, job: _Job) -> None:
+    def _on_overdue(self, job: Job) -> None:
         self._on_failure(job, self._overdue(job))
         if self._process is not None:
             self._process.kill()

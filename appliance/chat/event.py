@@ -1,18 +1,19 @@
-"""Name what a generation yields: text, then exactly one Finished, always last."""
+"""Name what a generation yields: thoughts, calls, text, then exactly one Finished, always last."""
 
 from typing import Literal
 
 import msgspec
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "tool_calls"]
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Token counts of one request."""
+    """Token counts of one request; `reasoning_tokens` are those of the completion's thoughts."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 class TokenLogprob(msgspec.Struct, frozen=True):
@@ -37,11 +38,36 @@ class TextDelta(msgspec.Struct, frozen=True):
     logprobs: tuple[TokenLogprob, ...] | None = None
 
 
+class ReasoningDelta(msgspec.Struct, frozen=True):
+    """More of what the model thinks before it answers; never empty, never half a character."""
+
+    text: str
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True):
+    """More of the answer's call number `index`, which counts from 0 and only grows.
+
+    The first of a call has its `id` and `name`, and no arguments; those that follow have more of
+    the arguments' JSON text, which is valid as a whole unless the model broke it.
+    """
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
 class Finished(msgspec.Struct, frozen=True):
-    """The end of a generation that did not fail; failures are raised."""
+    """The end of a generation that did not fail; failures are raised.
+
+    `tool_calls`: the answer has calls and was not cut short. `stop` is the caller's stop string
+    that ended the answer, if one did.
+    """
 
     reason: FinishReason
     usage: Usage
+    stop: str | None = None
 
 
-GenerationEvent = TextDelta | Finished
+Delta = TextDelta | ReasoningDelta | ToolCallDelta
+GenerationEvent = Delta | Finished

@@ -16,22 +16,29 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from appliance.channel import FrameSplitter, encode_frame
 from appliance.chat import wire
+from appliance.chat.normalise import normalise
+from appliance.chat.probe import find_traits
 from appliance.chat.template import ChatTemplate
+from appliance.chat.thinking import thinking_values
 from appliance.chat.tokenizer import Tokenizer
+from appliance.chat.traits import Traits
 from appliance.errors import InvalidRequest, SourceError
 
 _NUM_ENCODERS = 2
 _WATCH_SECONDS = 0.02
 # What has at most so many characters a token of the limit is encoded without further ado.
 _USUAL_CHARACTERS = 4
+_TAIL_CHARACTERS = 256
 # The gateway kills a template long before. This ends a process whose gateway is gone, too, and
 # works while the interpreter lock is held.
 _LONGEST_TEMPLATE_SECONDS = 120.0
@@ -94,14 +101,15 @@ class TemplateWatch:
 class _Model(NamedTuple):
     tokenizer: Tokenizer
     template: ChatTemplate
+    traits: Traits
 
 
 class Renderer:
     """Owns the models and everything that waits; only the thread in `run` touches them.
 
-    Another thread calls `receive`. Renders go before loads, so that a model that is being
-    configured does not hold up the others more than one load at a time. `_wanted` holds the
-    renders without an answer that nobody cancelled: one thread adds, any thread discards.
+    Another thread calls `receive`. Jobs go before loads, so that a model that is being configured
+    does not hold up the others more than one load at a time. `_wanted` holds the jobs without an
+    answer that nobody cancelled: one thread adds, any thread discards.
     """
 
     def __init__(self, outbox: Outbox, watch: TemplateWatch) -> None:
@@ -112,14 +120,14 @@ class Renderer:
         self._encoders = ThreadPoolExecutor(_NUM_ENCODERS, "encoder")
         self._models: dict[str, _Model] = {}
         self._loads: dict[str, wire.Configure] = {}
-        self._renders: deque[wire.Render] = deque()
+        self._jobs: deque[wire.TextJob] = deque()
 
     def receive(self, message: wire.ToText) -> None:
         """Take a frame; a Cancel is heard at once, however much waits before it."""
         if isinstance(message, wire.Cancel):
             self._wanted.discard(message.job)
             return
-        if isinstance(message, wire.Render):
+        if isinstance(message, wire.TextJob):
             self._wanted.add(message.job)
         self._inbox.put(message)
 
@@ -127,11 +135,11 @@ class Renderer:
         """Answer frames for ever."""
         while True:
             self._collect()
-            if self._loads or self._renders:
+            if self._loads or self._jobs:
                 self._step()
 
     def _collect(self) -> None:
-        if not self._loads and not self._renders:
+        if not self._loads and not self._jobs:
             self._sort(self._inbox.get())
         while not self._inbox.empty():
             self._sort(self._inbox.get())
@@ -143,16 +151,16 @@ class Renderer:
             case wire.Forget(model=model):
                 self._loads.pop(model, None)
                 self._models.pop(model, None)
-            case wire.Render():
-                self._renders.append(message)
+            case wire.Render() | wire.Encode() | wire.Decode():
+                self._jobs.append(message)
 
     def _step(self) -> None:
-        for index, frame in enumerate(self._renders):
+        for index, frame in enumerate(self._jobs):
             if frame.model not in self._loads:
-                del self._renders[index]
-                self._render(frame)
+                del self._jobs[index]
+                self._begin(frame)
                 return
-        wanted = self._renders[0].model if self._renders else next(iter(self._loads))
+        wanted = self._jobs[0].model if self._jobs else next(iter(self._loads))
         self._load(self._loads.pop(wanted))
 
     def _load(self, frame: wire.Configure) -> None:
@@ -166,46 +174,76 @@ class Renderer:
                     tokenizer.special_tokens,
                     Path(frame.template_file) if frame.template_file else None,
                 )
+                traits = find_traits(template)
         except SourceError as error:
             fault = wire.Fault(error.source, error.reason)
             self._outbox.send(wire.Configured(frame.job, fault))
         else:
-            self._models[frame.model] = _Model(tokenizer, template)
-            self._outbox.send(wire.Configured(frame.job))
+            has_infill = tokenizer.infill is not None
+            traits = msgspec.structs.replace(traits, encodes_suffix=has_infill)
+            self._models[frame.model] = _Model(tokenizer, template, traits)
+            self._outbox.send(wire.Configured(frame.job, traits=traits))
 
-    def _render(self, frame: wire.Render) -> None:
+    def _begin(self, frame: wire.TextJob) -> None:
         model = self._models.get(frame.model)
         if frame.job not in self._wanted:
             self._answer(_cancelled(frame.job))
             return
         if model is None:
-            self._answer(wire.RenderFailed(frame.job, "not_loaded", "no tokenizer is loaded"))
+            self._answer(wire.TextFailed(frame.job, "not_loaded", "no tokenizer is loaded"))
             return
-        excess = InvalidRequest("The chat template takes too much memory.", param="messages")
         try:
-            with self._watch.running(frame.job, _failure(frame.job, excess)):
-                text = model.template.render(frame.messages, frame.tools, frame.template_kwargs)
+            match frame:
+                case wire.Render():
+                    self._submit(self._encode, frame, model.tokenizer, self._render(frame, model))
+                case wire.Encode():
+                    self._submit(self._encode, frame, model.tokenizer, _written(frame, model))
+                case wire.Decode():
+                    self._submit(self._decode, frame, model.tokenizer)
         except InvalidRequest as error:
             self._answer(_failure(frame.job, error))
-        else:
-            job, limit = frame.job, frame.limit_tokens
-            encoding = self._encoders.submit(self._encode, job, model.tokenizer, text, limit)
-            encoding.add_done_callback(_end_on_error)
 
-    def _encode(self, job: int, tokenizer: Tokenizer, text: str, limit: int | None) -> None:
+    def _render(self, frame: wire.Render, model: _Model) -> str:
+        messages = normalise(frame.messages, model.traits)
+        if frame.tools and not model.traits.shows_tools:
+            raise InvalidRequest("The model's chat template cannot show tools.", param="tools")
+        values = frame.defaults | thinking_values(frame.thinking, model.traits)
+        values |= frame.template_kwargs
+        spelling = model.traits.spelling
+        excess = InvalidRequest("The chat template takes too much memory.", param="messages")
+        with self._watch.running(frame.job, _failure(frame.job, excess)):
+            return model.template.render(messages, frame.tools, values, spelling)
+
+    def _submit(self, work: Callable[..., None], *args: object) -> None:
+        self._encoders.submit(work, *args).add_done_callback(_end_on_error)
+
+    def _encode(self, frame: wire.Render | wire.Encode, tokenizer: Tokenizer, text: str) -> None:
+        job, limit = frame.job, frame.limit_tokens
+        adds_special = isinstance(frame, wire.Encode) and frame.adds_special
         try:
             answer = self._refuse_early(job, tokenizer, text, limit)
             if answer is None:
-                ids = tokenizer.encode(text)
-                answer = wire.Rendered(job, ids)
+                ids = tokenizer.encode(text, add_special_tokens=adds_special)
+                answer = wire.Rendered(job, ids, text[-_TAIL_CHARACTERS:])
                 if limit is not None and len(ids) > limit:
                     answer = wire.TooLong(job, limit, len(ids), is_at_least=False)
                 elif not ids:
-                    empty = "The messages make an empty prompt."
-                    answer = _failure(job, InvalidRequest(empty, param="messages"))
+                    answer = _failure(job, _empty(frame))
         except InvalidRequest as error:
             answer = _failure(job, error)
         self._answer(answer)
+
+    def _decode(self, frame: wire.Decode, tokenizer: Tokenizer) -> None:
+        for index, number in enumerate(frame.ids):
+            if not tokenizer.is_token(number):
+                wrong = InvalidRequest(f"There is no token {number}.", param=f"tokens[{index}]")
+                self._answer(_failure(frame.job, wrong))
+                return
+        if frame.is_apart:
+            texts = [tokenizer.token_bytes(each).decode(errors="replace") for each in frame.ids]
+        else:
+            texts = [tokenizer.decode(frame.ids, keeps_special=True)]
+        self._answer(wire.Decoded(frame.job, texts))
 
     def _refuse_early(
         self, job: int, tokenizer: Tokenizer, text: str, limit: int | None
@@ -227,12 +265,27 @@ class Renderer:
         self._outbox.send(message)
 
 
-def _cancelled(job: int) -> wire.RenderFailed:
-    return wire.RenderFailed(job, "cancelled", "nobody waits for it")
+def _cancelled(job: int) -> wire.TextFailed:
+    return wire.TextFailed(job, "cancelled", "nobody waits for it")
 
 
-def _failure(job: int, error: InvalidRequest) -> wire.RenderFailed:
-    return wire.RenderFailed(job, "invalid_request", str(error), error.param)
+def _written(frame: wire.Encode, model: _Model) -> str:
+    if frame.suffix is None:
+        return frame.text
+    infill = model.tokenizer.infill
+    if infill is None:
+        raise InvalidRequest("The model cannot fill in before a suffix.", param="suffix")
+    return infill.join(frame.text, frame.suffix)
+
+
+def _empty(frame: wire.Render | wire.Encode) -> InvalidRequest:
+    if isinstance(frame, wire.Encode):
+        return InvalidRequest("The prompt is empty.", param="prompt")
+    return InvalidRequest("The messages make an empty prompt.", param="messages")
+
+
+def _failure(job: int, error: InvalidRequest) -> wire.TextFailed:
+    return wire.TextFailed(job, "invalid_request", str(error), error.param)
 
 
 def _peak_bytes() -> int:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
+MediaKind = Literal["image", "audio", "video", "file"]
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -15,14 +16,72 @@ class ToolCall(msgspec.Struct, frozen=True):
     arguments: str
 
 
+class Media(msgspec.Struct, frozen=True):
+    """An image, sound, film or file of a message, as an http(s) or data URL.
+
+    It stands before the character `at` of the message's content; `place` is its path in the body.
+    """
+
+    kind: MediaKind
+    url: str
+    at: int
+    place: str
+
+    def moved(self, by: int) -> "Media":
+        """Return it for a content that has so many characters more before it."""
+        return msgspec.structs.replace(self, at=self.at + by)
+
+
 class Message(msgspec.Struct, frozen=True):
-    """One turn. Text parts are already joined with line ends; `content` None means no text."""
+    """One turn. Text parts are already joined with line ends; `content` None means no text.
+
+    `thought` is what the assistant thought before `content`, as it came in an earlier answer.
+    """
 
     role: Role
     content: str | None = None
     name: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    thought: str | None = None
+    media: tuple[Media, ...] = ()
+
+    def after(self, text: str) -> "Message":
+        """Return the message with a text before its own."""
+        return msgspec.structs.replace(
+            self,
+            content=text + (self.content or ""),
+            media=tuple(each.moved(len(text)) for each in self.media),
+        )
+
+
+class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A function that the assistant may call; `parameters` is a JSON Schema of its arguments."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ToolChoice(msgspec.Struct, frozen=True):
+    """Whether tools may, must not or must be called; `named`: the one of that `name` must be."""
+
+    mode: Literal["auto", "none", "required", "named"] = "auto"
+    name: str | None = None
+
+
+class Thinking(msgspec.Struct, frozen=True):
+    """Wishes about thoughts before the answer; None means: as the model's template does it.
+
+    `param` is the field of the body that a refusal of them names. Wishes that are not `is_firm`
+    are not refused where the template cannot grant them: the model then thinks as it does.
+    """
+
+    is_enabled: bool | None = None
+    effort: str | None = None
+    is_firm: bool = True
+    param: str = "reasoning_effort"
 
 
 class Sampling(msgspec.Struct, frozen=True):
@@ -61,20 +120,26 @@ class SamplingParams(msgspec.Struct, frozen=True):
 
 
 class ChatRequest(msgspec.Struct, frozen=True):
-    """A conversation to continue.
+    """A conversation to continue, or with `prompt` a text (or token ids) as it stands.
 
-    `max_tokens` None means: as many as the model and the operator allow. Before `min_tokens` (or
-    the most that the answer may have, if that is less) no end token ends it; the model's own and
+    `suffix` is what shall come after the answer to a `prompt`. `max_tokens` None means: as many as
+    the model and the operator allow; `clamps_max_tokens` lets these shorten the answer, where they
+    else refuse the request; `limit_param` is the field that said it. Before `min_tokens` (or the
+    most that the answer may have, if that is less) no end token ends it; the model's own and
     `stop_token_ids` do after. `logprobs` None = none, else how many of the likeliest tokens come
-    with each. `priority` None = the caller's own, which it can only lower; `timeout_seconds`
-    counts from the request's arrival and can only shorten the server's. `unserved` names the
-    fields a caller set that no engine but `scripted` honours yet; the pipeline refuses them.
+    with each. `priority` None = the caller's own, which it can only lower; `timeout_seconds` counts
+    from the request's arrival and can only shorten the server's. `unserved` names the fields a
+    caller set that no engine but `scripted` honours yet; the pipeline refuses them.
     """
 
     model: str
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = ()
+    prompt: str | tuple[int, ...] | None = None
+    suffix: str | None = None
     sampling: Sampling = Sampling()
     max_tokens: int | None = None
+    limit_param: str = "max_tokens"
+    clamps_max_tokens: bool = False
     min_tokens: int = 0
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
@@ -82,6 +147,9 @@ class ChatRequest(msgspec.Struct, frozen=True):
     logprobs: int | None = None
     priority: int | None = None
     timeout_seconds: float | None = None
-    tools: tuple[dict[str, Any], ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    allows_parallel_calls: bool = True
+    thinking: Thinking = Thinking()
     template_kwargs: dict[str, Any] = {}
     unserved: tuple[str, ...] = ()

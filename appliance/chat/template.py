@@ -5,7 +5,7 @@ Templates see what transformers' `apply_chat_template` shows them, and render to
 
 import json
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,15 @@ from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from appliance.chat.folder import read_object, read_text
-from appliance.chat.request import Message
+from appliance.chat.request import Message, Tool
+from appliance.chat.spelling import message_value, tool_value
+from appliance.chat.traits import Spelling
 from appliance.errors import InvalidRequest, SourceError
 
 _MOST_ITEMS = 2**26
 _MOST_EXPONENT = 1024
 _MOST_REASON = 500
+_USUAL = Spelling()
 _RESERVED = ("messages", "tools")
 # What a program of somebody else's may raise when it meets values that it does not expect.
 _FAILURES = (
@@ -41,7 +44,8 @@ _FAILURES = (
 class ChatTemplate:
     """A model's chat templates, compiled. Immutable; `render` may be called from any thread.
 
-    A template is a program: it may run for ever, or ask for all memory.
+    A template is a program: it may run for ever, or ask for all memory. `source` is the text of
+    those that `render` uses.
     """
 
     def __init__(
@@ -55,6 +59,8 @@ class ChatTemplate:
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = _format_now
         self._special_tokens = special_tokens
+        names = [name for name in ("default", "tool_use") if name in sources]
+        self.source = "\n".join(sources[name] for name in names)
         try:
             self._templates = {
                 name: environment.from_string(source) for name, source in sources.items()
@@ -75,7 +81,7 @@ class ChatTemplate:
         A folder without any is no error; `render` then is. Raises SourceError naming the file.
         """
         if template_file is None:
-            return cls(_read_sources(directory), special_tokens, str(directory))
+            return cls(read_sources(directory), special_tokens, str(directory))
         source = read_text(template_file)
         if source is None:
             raise SourceError(str(template_file), "does not exist")
@@ -84,12 +90,14 @@ class ChatTemplate:
     def render(
         self,
         messages: Sequence[Message],
-        tools: Sequence[dict[str, Any]] = (),
+        tools: Sequence[Tool] = (),
         template_kwargs: dict[str, Any] | None = None,
+        spelling: Spelling = _USUAL,
     ) -> str:
         """Return the prompt text, ending where the assistant's answer begins.
 
-        `template_kwargs` become variables of the template. Raises InvalidRequest for a
+        `template_kwargs` become variables of the template, which sees messages and tools as they
+        are, in its `spelling`. Raises InvalidRequest for a
         conversation that the template refuses or fails on; what is in the messages is not told.
         """
         wishes = template_kwargs or {}
@@ -98,12 +106,12 @@ class ChatTemplate:
                 raise InvalidRequest(f"A template has no use for '{name}' of its own.", param=name)
         if not messages:
             raise InvalidRequest("There must be at least one message.", param="messages")
-        variables: dict[str, Any] = {"documents": None, "add_generation_prompt": True}
-        variables |= self._special_tokens | wishes
-        variables["messages"] = [_message_dict(message) for message in messages]
-        variables["tools"] = list(tools) or None
         template = self._choose(has_tools=bool(tools))
         try:
+            variables = _defaults(tools, spelling) | self._special_tokens | wishes
+            variables["messages"] = [message_value(message, spelling) for message in messages]
+            values = [tool_value(tool, spelling) for tool in tools]
+            variables["tools"] = values if values or spelling.lists_no_tools else None
             return template.render(variables)
         except _Refusal as error:
             reason = f"The chat template refuses these messages: {str(error)[:_MOST_REASON]}"
@@ -118,6 +126,16 @@ class ChatTemplate:
         if template is None:
             raise InvalidRequest("The model has no chat template.", param="messages")
         return template
+
+
+def _defaults(tools: Sequence[Tool], spelling: Spelling) -> dict[str, Any]:
+    """Return the variables that a caller's own may replace."""
+    values: dict[str, Any] = {"documents": None, "add_generation_prompt": True}
+    if spelling.has_functions:
+        functions = [tool_value(tool, spelling) for tool in tools]
+        values["functions"] = json.dumps(functions, ensure_ascii=False, indent=4)
+        values["datetime"] = _format_now("%Y-%m-%d")
+    return values
 
 
 class _Refusal(TemplateError):
@@ -143,10 +161,17 @@ class _GenerationBlock(Extension):
 class _Sandbox(ImmutableSandboxedEnvironment):
     """Refuses the operations that could fill memory, or run for ever, in a single step.
 
-    Intercepted operators are also not computed while compiling.
+    Intercepted operators are also not computed while compiling. Lists may be appended to and
+    popped from, which some models' templates do: every render has lists of its own.
     """
 
     intercepted_binops = frozenset(("*", "**"))
+
+    def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
+        """Called by jinja2 for each attribute."""
+        if isinstance(obj, list) and attr in ("append", "pop"):
+            return True
+        return super().is_safe_attribute(obj, attr, value)
 
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
         """Called by jinja2 for each intercepted operator."""
@@ -182,39 +207,20 @@ def _to_json(
     sort_keys: bool = False,
 ) -> str:
     return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+        default=_list_items,
     )
 
 
-def _message_dict(message: Message) -> dict[str, Any]:
-    """Return a message as templates know it: absent things are absent, not None.
-
-    But no text is the empty text: many templates fail on a tool call without content.
-    """
-    entry: dict[str, Any] = {"role": message.role, "content": message.content or ""}
-    if message.name is not None:
-        entry["name"] = message.name
-    if message.tool_calls:
-        entry["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": _parse_arguments(call.arguments)},
-            }
-            for call in message.tool_calls
-        ]
-    if message.tool_call_id is not None:
-        entry["tool_call_id"] = message.tool_call_id
-    return entry
-
-
-def _parse_arguments(text: str) -> object:
-    """Return a JSON object as a mapping, since most templates walk it, and all else as it is."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, dict) else text
+def _list_items(value: object) -> object:
+    """Return what a filter such as `map` makes as a list; transformers fails on it."""
+    if isinstance(value, Iterator):
+        return list(value)
+    raise TypeError(type(value).__name__)
 
 
 def _describe(error: BaseException) -> str:
@@ -228,7 +234,7 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}{where}"
 
 
-def _read_sources(directory: Path) -> dict[str, str]:
+def read_sources(directory: Path) -> dict[str, str]:
     """Return template texts by name; files of their own go before an entry in a config."""
     sources = {}
     for path in sorted((directory / "additional_chat_templates").glob("*.jinja")):

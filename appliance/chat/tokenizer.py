@@ -13,10 +13,12 @@ from typing import Any
 import tokenizers
 
 from appliance.chat.folder import read_object
+from appliance.chat.infill import Infill, find_infill
 from appliance.errors import InvalidRequest, SourceError
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _MOST_HELD = 16
+_LARGEST_ID = 2**32 - 1
 _PIECE_CHARACTERS = 2**16
 # A cut may fall into a token, even one like `<|im_start|>`, and so make several of it.
 _TOKENS_PER_CUT = 64
@@ -114,10 +116,21 @@ class Tokenizer:
         """The most characters of text that one token stands for."""
         return max((len(token) for token in self._backend.get_vocab()), default=1) or 1
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of `ids` without special tokens; unknown ids have no text."""
-        text: str = self._backend.decode(ids, skip_special_tokens=True)
+    @cached_property
+    def infill(self) -> Infill | None:
+        """How the model is asked for what stands between two texts; None if it cannot be."""
+        return find_infill(lambda token: self._backend.token_to_id(token) is not None)
+
+    def decode(self, ids: Sequence[int], *, keeps_special: bool = False) -> str:
+        """Return the text of `ids`, by default without special tokens; unknown ids have none."""
+        text: str = self._backend.decode(ids, skip_special_tokens=not keeps_special)
         return text
+
+    def is_token(self, number: int) -> bool:
+        """Say whether there is a token of this id."""
+        if not 0 <= number <= _LARGEST_ID:
+            return False
+        return self._backend.id_to_token(number) is not None
 
     def token_bytes(self, number: int) -> bytes:
         """Return what one token stands for: bytes of an unfinished character, too.

@@ -78,11 +78,11 @@ class LanguageBody:
             raise InvalidRequest("A language model takes token ids, not text.", param="prompt")
         ids = submit.prompt.ids
         if not ids:
-            raise InvalidRequest("The prompt is empty.", param="messages")
+            raise InvalidRequest("The prompt is empty.", param="prompt")
         if min(ids) < 0 or max(ids) >= self._vocab_size:
             raise InvalidRequest(
                 f"The prompt has a token beyond the vocabulary of {self._vocab_size}.",
-                param="messages",
+                param="prompt",
             )
         check_sampling(submit, self._vocab_size)
         needed = self._space.lone_bytes(len(ids), submit.max_tokens)

@@ -90,6 +90,7 @@ class Outbox:
             known.tokens += row.tokens
             known.ids.extend(row.ids)
             known.logprobs.extend(row.logprobs)
+            known.lengths.extend(row.lengths)
             known.end = row.end
         seconds = dict(old.seconds)
         for phase, spent in new.seconds.items():

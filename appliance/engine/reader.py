@@ -18,7 +18,6 @@ from appliance.engine.wire import (
     Hello,
     Row,
     Step,
-    TokenLogprob,
     to_worker_decoder,
 )
 
@@ -38,7 +37,7 @@ class Detokenizer:
         self._decoders: dict[str, TextDecoder] = {}
 
     def fill(self, tokenizer: "Tokenizer", rows: list[Row]) -> None:
-        """Give every row the text of its ids, and its `logprobs` what only the tokenizer knows.
+        """Give every row the text and lengths of its ids, and fill in its `logprobs`.
 
         The token that a `stop` ends with has no text, and is taken out of `logprobs`.
         """
@@ -49,26 +48,24 @@ class Detokenizer:
             is_stopped = row.end is not None and row.end.reason == "stop"
             ids = row.ids[:-1] if is_stopped else row.ids
             row.logprobs = row.logprobs[: len(ids)]
-            row.text = (
-                _explain(tokenizer, decoder, ids, row.logprobs)
-                if row.logprobs
-                else decoder.push(ids)
-            )
+            for token in row.logprobs:
+                for each in (token, *token.top):
+                    each.token = tokenizer.token_bytes(each.id)
+            row.text, row.lengths = _decode(decoder, ids)
             if row.end is not None:
                 row.text += self._decoders.pop(row.id).flush()
 
 
-def _explain(
-    tokenizer: "Tokenizer", decoder: "TextDecoder", ids: list[int], entries: list[TokenLogprob]
-) -> str:
-    """Return the text of `ids`; fill in what each of their entries stands for and where."""
-    texts = []
-    for number, entry in zip(ids, entries, strict=True):
-        for token in (entry, *entry.top):
-            token.token = tokenizer.token_bytes(token.id)
-        entry.at = decoder.position
+def _decode(decoder: "TextDecoder", ids: list[int]) -> tuple[str, list[int]]:
+    """Return the text of `ids`, and how far apart the beginnings of their texts are."""
+    texts, lengths = [], []
+    before = decoder.position
+    for number in ids:
         texts.append(decoder.push((number,)))
-    return "".join(texts)
+        after = decoder.position
+        lengths.append(after - before)
+        before = after
+    return "".join(texts), lengths
 
 
 class Reader:

@@ -86,6 +86,8 @@ def _parse_rule(node: object) -> Rule:
         pattern = re.compile(text.match)
     except re.error as error:
         raise ValueError(f"match: not a regular expression: {error}") from error
+    if not all(_is_unicode(piece) for piece in text.pieces):
+        raise ValueError("pieces: hold half of a surrogate pair, which is no character")
     total = len(text.pieces) * text.repeat
     if text.fail_at is not None and text.fail_at > total:
         raise ValueError(f"fail_at: {text.fail_at}, but the answer has only {total} pieces")
@@ -98,6 +100,10 @@ def _parse_rule(node: object) -> Rule:
         repeat=text.repeat,
     )
     return Rule(pattern, answer)
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _parse_delay(field: str, value: str | float) -> float:

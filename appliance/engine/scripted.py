@@ -36,7 +36,7 @@ class _Play:
             return False
         if self.index < self.total:
             text = answer.pieces[self.index % len(answer.pieces)]
-            outcome.rows.append(Row(self.id, text, 1))
+            outcome.rows.append(Row(self.id, text, 1, lengths=[len(text)]))
             self.index += 1
         if self.index == self.limit and self.index < self.total:
             outcome.ends[self.id] = "length"

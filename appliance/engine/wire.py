@@ -10,7 +10,7 @@ import msgspec
 
 from appliance.chat.request import SamplingParams
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 EngineKind = Literal["batched", "simple", "scripted"]
 EndReason = Literal["stop", "length", "cancelled", "error"]
@@ -198,22 +198,22 @@ class TokenLogprob(msgspec.Struct, array_like=True):
     """A token's natural log-probability before penalties, bias and temperature.
 
     `token` is what it stands for, bytes of an unfinished character included; the reader thread
-    fills it in. `top` are the likeliest tokens in falling order, without tops of their own. `at` is
-    where in the answer's text its own begins, in characters; the reader thread's, too.
+    fills it in. `top` are the likeliest tokens in falling order, without tops of their own.
     """
 
     id: int
     logprob: float
     token: bytes = b""
     top: "list[TokenLogprob]" = []
-    at: int = 0
 
 
 class Row(msgspec.Struct, array_like=True):
     """What one request got in this step (or in the steps merged since the last frame).
 
     `tokens` counts what `text` and `ids` hold; text of an unfinished character comes later.
-    `logprobs` has an entry for each id, if they were asked for.
+    `logprobs` has an entry for each id, if they were asked for. `lengths` says how many characters
+    further on than each token's text the next one's begins; of a token that only goes on with a
+    character, or has no text, that is 0. The token that a `stop` ends with is in neither.
     """
 
     id: str
@@ -222,6 +222,7 @@ class Row(msgspec.Struct, array_like=True):
     ids: list[int] = []
     end: End | None = None
     logprobs: list[TokenLogprob] = []
+    lengths: list[int] = []
 
 
 class Step(msgspec.Struct, frozen=True, tag="step"):

@@ -10,6 +10,7 @@ class StopCutter:
 
     def __init__(self, stops: tuple[str, ...]) -> None:
         self._stops = tuple(stop for stop in stops if stop)
+        self._firsts = {stop[0] for stop in self._stops}
         self._held = ""
         self.matched: str | None = None
 
@@ -17,7 +18,7 @@ class StopCutter:
         """Take more text, return what may leave; after a match nothing ever leaves again."""
         if self.matched is not None:
             return ""
-        if not self._stops:
+        if not self._held and self._firsts.isdisjoint(text):
             return text
         text = self._held + text
         cut = self._find(text)

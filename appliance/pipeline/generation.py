@@ -2,14 +2,16 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 import msgspec
 import structlog
 
 from appliance.chat.client import TextProcess
-from appliance.chat.event import Finished, GenerationEvent, Usage
+from appliance.chat.event import FinishReason, GenerationEvent, Usage
 from appliance.chat.request import ChatRequest, Sampling
 from appliance.chat.sampling import resolve_sampling
 from appliance.engine.interface import EngineStream
@@ -22,8 +24,9 @@ from appliance.errors import (
     WorkerDied,
 )
 from appliance.manifest.spec import LimitsSpec
-from appliance.pipeline.answer import AnswerText
-from appliance.pipeline.prompt import answer_tokens, render_prompt
+from appliance.parsing.format import AnswerFormat, choose_format
+from appliance.pipeline.answer import Answer
+from appliance.pipeline.prompt import answer_tokens, check_served, render_prompt
 from appliance.pipeline.sender import RequestIds
 from appliance.registry.lease import Lease
 from appliance.registry.registry import Registry
@@ -91,20 +94,31 @@ class Generation:
         self.request = request
         self.times = Timeline()
         self.stage = Stage.MODEL
-        self.usage = Usage()
-        self.finish_reason: str | None = None
         self.error: Exception | None = None
         self.model_name: str | None = None
         self.is_whole = False
         self.is_renewed = False
         self._pipe = pipe
-        self._answer = AnswerText(request.stop, has_logprobs=request.logprobs is not None)
+        self._new_answer: Callable[[], Answer] = partial(
+            Answer, request, AnswerFormat(), is_in_thought=False
+        )
+        self._answer = self._new_answer()
         self._lease = lease
         self._loaded: Loaded | None = None
         self._submit: Submit | None = None  # only as long as it may be submitted again
         self._stream = EngineStream(self._on_running)
         self._opening: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens so far; those of a worker that was lost do not count."""
+        return self._answer.usage
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the answer ended, once `next_events` has returned its end."""
+        return self._answer.finish_reason
 
     def start(self) -> None:
         """Take the lease, at once, and begin the rest.
@@ -164,7 +178,7 @@ class Generation:
         if self.error is not None:
             raise self.error
         self._note_accepted()
-        events = self._events(rows) if rows else []
+        events = self._read(rows) if rows else []
         if events and not self.is_whole:
             self._submit = None
         return events
@@ -211,14 +225,12 @@ class Generation:
         registry, request, lease = self._pipe.registry, self.request, self._lease
         spec = lease.spec if lease is not None else registry.find(request.model).spec
         self.model_name = spec.name
-        if request.unserved and not spec.is_scripted():
-            name = request.unserved[0]
-            raise InvalidRequest(f"'{name}' is not supported by this model.", param=name)
-        cap = self._pipe.limits.max_output_tokens
-        if request.max_tokens is not None and request.max_tokens > cap:
+        check_served(request, spec)
+        cap, asked = self._pipe.limits.max_output_tokens, request.max_tokens
+        if asked is not None and asked > cap and not request.clamps_max_tokens:
             raise InvalidRequest(
-                f"max_tokens is {request.max_tokens}; this server allows at most {cap}.",
-                param="max_tokens",
+                f"{request.limit_param} is {asked}; this server allows at most {cap}.",
+                param=request.limit_param,
             )
         return lease or registry.lease(request.model)
 
@@ -229,11 +241,12 @@ class Generation:
         prompt = await render_prompt(request, lease, self._pipe.text, loaded.context_tokens)
         loaded = await lease.ready()  # the worker may have been replaced meanwhile
         cap = self._pipe.limits.max_output_tokens
-        most = answer_tokens(prompt, request.max_tokens, cap, loaded.context_tokens)
+        most = answer_tokens(request, prompt, cap, loaded.context_tokens)
+        self._begin_answer(lease, prompt.tail)
         self._submit = Submit(
             model=lease.resident.spec.name,
             id=self.id,
-            prompt=prompt,
+            prompt=prompt.content,
             max_tokens=most,
             sampling=resolve_sampling(
                 request.sampling,
@@ -258,6 +271,16 @@ class Generation:
             await self._stream.accepted()
         self._note_accepted()
 
+    def _begin_answer(self, lease: Lease, tail: str) -> None:
+        """Read the answer as its model writes; that to a prompt without messages is all text."""
+        request, form = self.request, AnswerFormat()
+        if request.prompt is None:
+            is_script = lease.spec.is_scripted()
+            template = "" if is_script else self._pipe.text.traits(lease.text_name).template
+            form = choose_format(lease.spec.chat, template)
+        self._new_answer = partial(Answer, request, form, is_in_thought=form.opens_thought(tail))
+        self._answer = self._new_answer()
+
     def _enter(self, loaded: Loaded) -> None:
         assert self._submit is not None
         self.stage = Stage.QUEUE
@@ -275,11 +298,11 @@ class Generation:
             return False
         log.info("request_requeued", request_id=self.id, model=self.model_name)
         self.is_renewed = True
-        self.stage, self.usage, self._loaded = Stage.MODEL, Usage(), None
+        self.stage, self._loaded = Stage.MODEL, None
         self.times.started = self.times.last_text = None
         if self._lease is not None:
             self._lease.mark_running(False)
-        self._answer = AnswerText(self.request.stop, has_logprobs=self.request.logprobs is not None)
+        self._answer = self._new_answer()
         self._stream = EngineStream(self._on_running)
         return True
 
@@ -300,47 +323,18 @@ class Generation:
         accepted = self._stream.acceptance
         if self.stage is Stage.QUEUE and accepted is not None:
             self.stage = Stage.PREFILL
-            self.usage = Usage(accepted.prompt_tokens, 0, accepted.cached_tokens)
+            self._answer.accept(accepted)
+
+    def _read(self, rows: list[Row]) -> list[GenerationEvent]:
+        self.stage = Stage.DECODE
+        answer = self._answer
+        events = answer.read(rows)
+        if answer.is_cut:
+            self._cancel_in_engine()
+        if answer.has_broken_call and answer.finish_reason is not None:
+            log.warning("tool_call_broken", request_id=self.id, model=self.model_name)
+        return events
 
     def _seconds_left(self) -> float:
         assert self._deadline is not None
         return max(0.0, self._deadline.when() - asyncio.get_running_loop().time())
-
-    def _events(self, rows: list[Row]) -> list[GenerationEvent]:
-        self.stage = Stage.DECODE
-        events: list[GenerationEvent] = []
-        tokens = 0
-        for row in rows:
-            tokens += row.tokens
-            events += self._answer.push(row)
-            if self._answer.is_cut:
-                self._count(tokens)
-                events.append(self._finish("stop"))
-                self._cancel_in_engine()
-                return events
-            if row.end is not None:
-                self._count(tokens)
-                events += self._ended(row)
-                return events
-        self._count(tokens)
-        return events
-
-    def _ended(self, row: Row) -> list[GenerationEvent]:
-        assert row.end is not None
-        self.usage = Usage(
-            self.usage.prompt_tokens, row.end.completion_tokens, self.usage.cached_tokens
-        )
-        if row.end.reason not in ("stop", "length"):
-            return []  # the stream's next `take` raises what it ended with
-        finished = self._finish("length" if row.end.reason == "length" else "stop")
-        return [*self._answer.flush(), finished]
-
-    def _finish(self, reason: str) -> Finished:
-        self.finish_reason = reason
-        return Finished("length" if reason == "length" else "stop", self.usage)
-
-    def _count(self, tokens: int) -> None:
-        usage = self.usage
-        self.usage = Usage(
-            usage.prompt_tokens, usage.completion_tokens + tokens, usage.cached_tokens
-        )

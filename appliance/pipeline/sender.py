@@ -1,6 +1,6 @@
 """Say who sent a request, what share of a model they have, and how the request is known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,23 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class RequestIds:
-    """How a request is known: by our own id, by its client's, and by who sent it."""
+    """How a request is known: by our own id, its client's, who sent it, and in which dialect.
+
+    `whole` is the id of the request that this is one choice of; None = it is all of it.
+    """
 
     own: str
     client: str | None
     sender: Sender
+    api: str = "chat"
+    whole: str | None = None
+
+    def of_choice(self, number: int) -> "RequestIds":
+        """Return the ids of one of the request's generations; the first has the request's own."""
+        own = self.own if number == 0 else f"{self.own}.{number}"
+        return replace(self, own=own, whole=self.own)
+
+    @property
+    def request(self) -> str:
+        """The id that all choices of the request share."""
+        return self.whole or self.own

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from appliance.errors import HistoryFailed, StateFolderInUse
+from appliance.database import open_database
+from appliance.errors import HistoryFailed
 
-_APPLICATION_ID = 0x766D6C78  # "vmlx" in the file's header tells our store from another's
+_APPLICATION_ID = 0x766D6C78  # "vmlx"
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
-# Each entry takes the store from the version of its index to the next; entries never change.
 _MIGRATIONS = (
     """
     CREATE TABLE revision (
@@ -82,7 +82,7 @@ class History:
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._store = _open(file)
+        self._store = open_database(file, _APPLICATION_ID, _MIGRATIONS)
 
     def record(self, *, revision: str, etag: str, text: str, who: str, how: str) -> Revision:
         """Add an accepted manifest and return it; the newest again adds nothing.
@@ -168,52 +168,3 @@ def _diff(old: Revision, number: int, text: str) -> str:
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
-
-
-def _open(file: Path) -> sqlite3.Connection:
-    try:
-        store = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
-    except sqlite3.Error as error:
-        raise StateFolderInUse(f"{file} cannot be used: {error}") from error
-    try:
-        _prepare(store, file)
-    except sqlite3.OperationalError as error:
-        store.close()
-        raise StateFolderInUse(f"{file} cannot be used: {error}") from error
-    except sqlite3.Error as error:
-        store.close()
-        raise StateFolderInUse(f"{file} is damaged: {error}; move it away to begin anew") from error
-    except StateFolderInUse:
-        store.close()
-        raise
-    return store
-
-
-def _prepare(store: sqlite3.Connection, file: Path) -> None:
-    owner, version, num_tables = (
-        _value(store, query)
-        for query in (
-            "PRAGMA application_id",
-            "PRAGMA user_version",
-            "SELECT count(*) FROM sqlite_master",
-        )
-    )
-    is_new = not owner and not num_tables
-    if owner != _APPLICATION_ID and not is_new:
-        raise StateFolderInUse(f"{file} belongs to another program; move it away to begin anew")
-    if version > len(_MIGRATIONS):
-        raise StateFolderInUse(f"{file} was written by a newer version of the appliance")
-    flaw = _value(store, "PRAGMA quick_check(1)")
-    if flaw != "ok":
-        raise sqlite3.DatabaseError(flaw)
-    store.execute("PRAGMA journal_mode = WAL")
-    store.execute("PRAGMA synchronous = FULL")
-    for number, script in enumerate(_MIGRATIONS[version:], version + 1):
-        store.executescript(
-            f"BEGIN IMMEDIATE; {script} PRAGMA application_id = {_APPLICATION_ID};"
-            f"PRAGMA user_version = {number}; COMMIT;"
-        )
-
-
-def _value(store: sqlite3.Connection, query: str) -> Any:  # noqa: ANN401  # a cell of any type
-    return store.execute(query).fetchone()[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from appliance.errors import ModelNotFound, QueueFull
 from appliance.manifest.spec import ModelSpec, ServerSpec
+from appliance.registry.card import CardIndex
 from appliance.registry.lease import Lease, Tally, Title, over
 from appliance.registry.observed import ObservedModel
 from appliance.registry.phase import PHASES, UNLOAD_REASONS, ModelStatus
@@ -14,6 +15,7 @@ from appliance.registry.report import observe, report
 from appliance.registry.resident import Resident
 from appliance.registry.seat import Seat
 from appliance.registry.surroundings import Surroundings
+from appliance.registry.wording import Voice
 from appliance.telemetry.metrics import Metrics
 
 
@@ -46,6 +48,7 @@ class Registry:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.on_change: Callable[[], None] = lambda: None
+        self.cards = CardIndex(surroundings.store, surroundings.folder)
         self._around = surroundings
         self._server = ServerSpec()
         self._is_serving = False
@@ -144,6 +147,17 @@ class Registry:
         seat.note_lease()
         title = Title(seat, spec, self._tallies[spec.name], lambda: self._on_release(entry))
         return Lease(title, seat.resident)
+
+    async def voice(self, name: str) -> Voice:
+        """Return how to make prompts for a model that need not be in memory, nor will be for it.
+
+        No lease is taken, and it is no use of the model. Raises ModelNotFound, or ModelNotReady
+        while its files are not here. A scripted model has no name in the text process.
+        """
+        entry, spec = self._entry(name), self.find(name).spec
+        if spec.is_scripted():
+            return Voice(spec, "")
+        return Voice(spec, await entry.seat.text_name(spec.chat.template))
 
     # --- what there is
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import structlog
 
+from appliance.errors import ModelNotReady
 from appliance.manifest.spec import ModelSpec
 from appliance.registry.idle import IdleTimer
 from appliance.registry.lease import Lease, Tally, Title
@@ -88,6 +89,8 @@ class Seat:
         resident, incoming = self.resident, self.incoming
         if resident.failure is not None and resident.key != key:
             resident = self._renew()
+        if not resident.has_begun and resident.key != key:
+            resident.wording.forget_soon()
         if not resident.has_begun or resident.key == key:
             resident.adopt(self.spec, key)
         if incoming is not None and incoming.key == key:
@@ -101,6 +104,8 @@ class Seat:
     def retire(self) -> None:
         """Be found no more. What is in memory stays until `unload`."""
         self.is_served = False
+        if not self.resident.has_begun:
+            self.resident.wording.forget_soon()
 
     def forget_failures(self) -> None:
         """Let what failed for good be tried again."""
@@ -164,6 +169,30 @@ class Seat:
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(copy.unload() for copy in self.copies()))
 
+    # --- what needs no memory
+
+    async def text_name(self, template: str) -> str:
+        """Return what the text process calls the model under `template`; raises ModelNotReady.
+
+        The model's files are enough, in memory or not. Nothing is fetched and nothing loaded. What
+        was read of a model that is not in memory is forgotten after its idle time.
+        """
+        resident, key = self.resident, self.resident.key
+        wording = resident.wording
+        if not wording.is_open:
+            find = self._around.store.find_cached
+            source, folder = resident.spec.parsed_source(), self._around.folder
+            directory = await asyncio.to_thread(find, source, folder=folder)
+            if directory is None:
+                raise ModelNotReady(self.name, "its files are not on this machine yet")
+            if not self.is_served or (resident, key) != (self.resident, resident.key):
+                raise ModelNotReady(self.name, "it has just been replaced")
+            wording.open(directory)
+        if not (self.num_leases or resident.has_begun):
+            self.idle.rest()
+        await wording.ready(template)
+        return wording.name(template)
+
     # --- leases
 
     async def wake(self, resident: Resident) -> None:
@@ -193,6 +222,8 @@ class Seat:
             self.resident.wording.sweep()
 
     def _on_idle(self) -> None:
+        if not self.resident.has_begun:
+            self.resident.wording.forget_soon()
         is_settled = self.resident.phase is Phase.READY and self.incoming is None
         if is_settled and self._around.wish_of(self.spec) == "may":
             self.unload("idle")

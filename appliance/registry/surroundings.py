@@ -25,6 +25,9 @@ class Store(Protocol):
     ) -> Path:
         """Return the model's folder (or script file), fetching and converting what is missing."""
 
+    def find_cached(self, source: Source, *, folder: Path) -> Path | None:
+        """Return the same without any work or network, None if it needs some. Blocking."""
+
 
 @dataclass(frozen=True)
 class Surroundings:

@@ -3,17 +3,26 @@
 import asyncio
 import itertools
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
 from appliance.chat.client import TextProcess
 from appliance.errors import ApplianceError, ModelNotReady, SourceError
-from appliance.manifest.spec import resolve_path
+from appliance.manifest.spec import ModelSpec, resolve_path
 
 log = structlog.get_logger()
 
 _numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Voice:
+    """How prompts are made under one name: its spec, and what the text process calls it."""
+
+    spec: ModelSpec
+    text_name: str
 
 
 class Wording:
@@ -37,12 +46,27 @@ class Wording:
         """Return what the text process calls this copy under `template`."""
         return self._label if template == "auto" else f"{self._label}:{template}"
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it knows where the files are, so that `ready` can read them."""
+        return self._directory is not None
+
+    def open(self, directory: Path) -> None:
+        """Let `ready` read from `directory`, unless it does already: for a copy not yet loaded."""
+        self._directory = self._directory or directory
+
     async def begin(self, directory: Path, template: str) -> None:
-        """Read the tokenizer in `directory`; raises SourceError if it or `template` is no good."""
-        await self.forget()
+        """Read the tokenizer in `directory`; raises SourceError if it or `template` is no good.
+
+        What was read before stays until its like is read anew, so that nobody's render fails.
+        """
+        before, self._loads = self._loads, {}
         self._directory = directory
-        await asyncio.shield(self._load(template))
-        self.want(self._wanted)
+        try:
+            await asyncio.shield(self._load(template))
+            self.want(self._wanted)
+        finally:
+            await self._forget(self.name(each) for each in before.keys() - self._loads.keys())
 
     def want(self, templates: Iterable[str]) -> None:
         """Make ready for `templates`, in the background, and for no others."""
@@ -58,9 +82,13 @@ class Wording:
         """
         if self._directory is None:
             return
+        load = self._loads.get(template) or self._load(template)
         try:
-            await asyncio.shield(self._loads.get(template) or self._load(template))
+            await asyncio.shield(load)
         except ApplianceError as error:
+            if self._loads.get(template) not in (None, load):
+                await self.ready(template)  # it was begun anew meanwhile
+                return
             if not isinstance(error, SourceError):
                 self._loads.pop(template, None)
             reason = "its chat template cannot be used; the log tells why"
@@ -80,8 +108,23 @@ class Wording:
 
     async def forget(self) -> None:
         """Free everything the text process has of this copy. Idempotent."""
-        self._directory = None
-        await self._drop(tuple(self._loads))
+        await self._forget(self._let_go())
+
+    def forget_soon(self) -> None:
+        """As `forget`, in the background; what is read from now on is not touched by it."""
+        names = self._let_go()
+        if names:
+            self._sweeping = asyncio.create_task(self._forget(names), name="forget-wording")
+
+    def _let_go(self) -> list[str]:
+        names = [self.name(each) for each in self._loads]
+        self._directory, self._loads = None, {}
+        self._label = f"{self._model}#{next(_numbers)}"
+        return names
+
+    async def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            await self._text.forget(name)
 
     async def _drop(self, templates: Iterable[str]) -> None:
         for template in templates:

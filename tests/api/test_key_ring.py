@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from appliance.api.access import key_ring
 from appliance.api.auth import ANYBODY
-from appliance.app import key_ring
 from appliance.manifest.load import load_manifest_text
 from appliance.pipeline.sender import Sender
 

@@ -28,6 +28,8 @@ from tests.api.tls_client import (
     trusting_context,
 )
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[[Coroutine[None, None, None]], None]
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"

@@ -3,7 +3,9 @@
 import json
 from typing import Any, NamedTuple
 
-from appliance.chat.request import Message, ToolCall
+import msgspec
+
+from appliance.chat.request import Message, Tool, ToolCall
 
 HARD_TEXTS = (
     "plain words",
@@ -20,18 +22,15 @@ HARD_TEXTS = (
     '<b>&amp;"quotes"</b> {{ braces }} {% raw %}',
     "",
 )
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "Weather <b>now</b>, 'é'",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string", "enum": ["Paris", "Zürich"]}},
-            "required": ["city"],
-        },
+TOOL = Tool(
+    "get_weather",
+    "Weather <b>now</b>, 'é'",
+    {
+        "type": "object",
+        "properties": {"city": {"type": "string", "enum": ["Paris", "Zürich"]}},
+        "required": ["city"],
     },
-}
+)
 
 
 class Conversation(NamedTuple):
@@ -39,7 +38,7 @@ class Conversation(NamedTuple):
 
     name: str
     messages: tuple[Message, ...]
-    tools: tuple[dict[str, Any], ...] = ()
+    tools: tuple[Tool, ...] = ()
 
 
 _SYSTEM = Message("system", "Be brief.")
@@ -77,6 +76,13 @@ def hard_conversations() -> list[tuple[Message, ...]]:
     turns = [(Message("user", text), Message("assistant", text)) for text in HARD_TEXTS]
     whole = (*(message for turn in turns for message in turn), Message("user", "?"))
     return [*singles, whole]
+
+
+def tool_dicts(conversation: Conversation) -> list[dict[str, Any]] | None:
+    """Return what a caller of transformers would write for the tools."""
+    return [
+        {"type": "function", "function": msgspec.to_builtins(tool)} for tool in conversation.tools
+    ] or None
 
 
 def as_dict(message: Message) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from appliance.chat.template import ChatTemplate
 from appliance.errors import InvalidRequest
-from tests.chat.conversation import CONVERSATIONS, Conversation, as_dict
+from tests.chat.conversation import CONVERSATIONS, Conversation, as_dict, tool_dicts
 from tests.packages import sdist_models_folder
 
 SPECIAL_TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
 REFUSED = "refused"
+MORE_THAN_THEIRS = ("Kimi-K2-Instruct", "Kimi-K2-Thinking", "llama-cpp-deepseek-r1")
 SYSTEM = next(case for case in CONVERSATIONS if case.name == "system")
 TRIP = next(case for case in CONVERSATIONS if case.name == "round trip")
 
@@ -36,7 +37,7 @@ def theirs(source: str, conversation: Conversation) -> str:
     try:
         texts, _ = render_jinja_template(
             [chat],
-            tools=list(conversation.tools) or None,
+            tools=tool_dicts(conversation),
             chat_template=source,
             add_generation_prompt=True,
             **SPECIAL_TOKENS,
@@ -65,7 +66,8 @@ def test_template_renders_as_in_transformers(
         if text not in (before, theirs(source, conversation)):
             different.append(name)
 
-    assert different == []
+    # These append to lists, or write what a filter yields as JSON; transformers refuses both.
+    assert [name for name in different if name not in MORE_THAN_THEIRS] == []
 
 
 def test_most_templates_render(templates: dict[str, ChatTemplate]) -> None:

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from appliance.chat.request import Message, ToolCall
+from appliance.chat.request import Message, Tool, ToolCall
 from appliance.chat.template import ChatTemplate
 from appliance.errors import InvalidRequest, SourceError
 
 USER = Message("user", "tell nobody")
-TOOL = {"type": "function", "function": {"name": "look", "parameters": {"é": "<b>"}}}
+TOOL = Tool("look", parameters={"é": "<b>"})
 
 
 def render(source: str, *messages: Message, **kwargs: object) -> str:
@@ -45,6 +45,12 @@ def compiled(source: str) -> ChatTemplate:
         ),
         pytest.param("{{ [1] | tojson(indent=1) }}", "[\n 1\n]", id="indent"),
         pytest.param("{{ 3 * 'ab' ~ 2 ** 3 }}", "ababab8", id="watched operators"),
+        pytest.param(
+            "{% set x = [1] %}{{ x.append(2) }}{{ x.pop(0) }}{{ x }}", "None1[2]", id="lists grow"
+        ),
+        pytest.param(
+            "{{ messages | map(attribute='role') | tojson }}", '["user"]', id="tojson lists"
+        ),
         pytest.param("{{ strftime_now('%Y') | length }}", "4", id="date"),
     ],
 )
@@ -72,12 +78,12 @@ def test_template_kwargs_cannot_replace_the_conversation(name: str) -> None:
         ('{"a": 3}', {"a": 3}),
         ("[1]", "[1]"),
         ("not json", "not json"),
-        ("", ""),
-        ("null", "null"),
+        (" ", {}),
+        ("null", {}),
         ("[" * 100_000, "[" * 100_000),
     ],
 )
-def test_tool_arguments_are_a_mapping_if_they_are_an_object(
+def test_tool_arguments_are_a_mapping_if_they_are_an_object_or_none(
     arguments: str, expected: object
 ) -> None:
     call = Message("assistant", tool_calls=(ToolCall("c1", "look", arguments),))
@@ -119,7 +125,7 @@ def test_refusal_of_the_template_is_told() -> None:
         pytest.param("\n{{ {}[messages[0].content].x }}", id="undefined"),
         pytest.param("\n{{ messages[0].content + 1 }}", id="type"),
         pytest.param("\n{{ 1 / 0 }}", id="arithmetic"),
-        pytest.param("\n{{ messages[0].__class__ }}{{ messages.append(1) }}", id="sandbox"),
+        pytest.param("\n{{ messages[0].__class__ }}{{ messages.clear() }}", id="sandbox"),
         pytest.param("\n{{ range(10 ** 9) | list }}", id="range"),
         pytest.param("\n{{ 'a' * 10 ** 12 }}", id="long text"),
         pytest.param("\n{{ 10 ** (10 ** 10) }}", id="large number"),

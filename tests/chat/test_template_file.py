@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.chat.request import Message
+from appliance.chat.request import Message, Tool
 from appliance.chat.template import ChatTemplate
 from appliance.errors import SourceError
 
@@ -23,7 +23,7 @@ def write(folder: Path, **files: object) -> None:
 def texts(folder: Path) -> tuple[str, str]:
     """Return what the folder's templates make of a conversation without and with tools."""
     template = ChatTemplate.load(folder, {})
-    return template.render((USER,)), template.render((USER,), ({"type": "function"},))
+    return template.render((USER,)), template.render((USER,), (Tool("look"),))
 
 
 def test_config_holds_the_template(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_own_template_file_replaces_them_all(tmp_path: Path) -> None:
 
     template = ChatTemplate.load(tmp_path, {}, tmp_path / "own.jinja")
 
-    assert template.render((USER,), ({"type": "function"},)) == "own"
+    assert template.render((USER,), (Tool("look"),)) == "own"
 
 
 @pytest.mark.parametrize("entry", [7, ["plain"], [{"name": "default"}], {"default": "plain"}])

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from appliance.chat.client import TextProcess
-from appliance.chat.request import ChatRequest, Message
+from appliance.chat.request import ChatRequest, Message, Tool
 from appliance.chat.template import ChatTemplate
 from appliance.chat.tokenizer import Tokenizer
 from appliance.errors import InvalidRequest, ModelNotReady, SourceError, TextProcessFailed
@@ -45,6 +45,14 @@ def run(body: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(body(), 50))
 
 
+def nested(depth: int) -> dict[str, object]:
+    """Return a JSON Schema of an object in an object, and so on."""
+    schema: dict[str, object] = {"type": "object"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
 def expected_ids(folder: Path, request: ChatRequest) -> list[int]:
     tokenizer = Tokenizer.load(folder)
     template = ChatTemplate.load(folder, tokenizer.special_tokens)
@@ -70,22 +78,28 @@ def test_render_returns_the_ids_of_the_prompt(tmp_path: Path) -> None:
     async def body() -> None:
         async with running() as process:
             await process.configure("m", write_model(tmp_path), None)
-            assert await process.render("m", request) == expected_ids(tmp_path, request)
+            assert (await process.render("m", request)).ids == expected_ids(tmp_path, request)
 
     run(body)
 
 
 def test_render_passes_tools_and_template_kwargs(tmp_path: Path) -> None:
-    folder = write_model(tmp_path, "{{ tools | tojson }}{{ mood }}")
+    template = "{% for tool in tools or () %}{{ tool.function | tojson }}{% endfor %}{{ mood }}"
+    folder = write_model(tmp_path, template)
     request = ChatRequest(
-        "any", (Message("user", "x"),), tools=({"a": [1]},), template_kwargs={"mood": "gay"}
+        "any",
+        (Message("user", "x"),),
+        tools=(Tool("look", parameters={"a": [1]}),),
+        template_kwargs={"mood": "gay"},
     )
 
     async def body() -> None:
         async with running() as process:
             await process.configure("m", folder, None)
-            ids = await process.render("m", request)
-            assert Tokenizer.load(folder).decode(ids) == '[{"a": [1]}]gay'
+            prompt = await process.render("m", request)
+            assert Tokenizer.load(folder).decode(prompt.ids) == (
+                '{"name": "look", "parameters": {"a": [1]}}gay'
+            )
 
     run(body)
 
@@ -98,7 +112,7 @@ def test_template_file_replaces_the_folders_own_at_any_time(tmp_path: Path) -> N
         async with running() as process:
             await process.configure("m", folder, None)
             await process.configure("m", folder, tmp_path / "own.jinja")
-            assert Tokenizer.load(folder).decode(await process.render("m", ask("x"))) == "own"
+            assert (await process.render("m", ask("x"))).tail == "own"
 
     run(body)
 
@@ -110,7 +124,7 @@ def test_long_prompts_of_several_callers_are_encoded_side_by_side(tmp_path: Path
         async with running() as process:
             await process.configure("m", write_model(tmp_path), None)
             renders = [process.render("m", request) for request in requests]
-            assert await asyncio.gather(*renders) == [
+            assert [prompt.ids for prompt in await asyncio.gather(*renders)] == [
                 expected_ids(tmp_path, request) for request in requests
             ]
 
@@ -164,11 +178,18 @@ def test_model_that_cannot_be_loaded_says_why(
     [
         pytest.param(ask(), id="no messages"),
         pytest.param(ask("half \ud83d"), id="half a character"),
-        pytest.param(ChatRequest("m", ask("x").messages, tools=({"n": 10**30},)), id="number"),
+        pytest.param(
+            ChatRequest("m", ask("x").messages, tools=(Tool("look", parameters={"n": 10**30}),)),
+            id="number",
+        ),
         pytest.param(
             ChatRequest("m", ask("x").messages, template_kwargs={"messages": []}), id="kwargs"
         ),
         pytest.param(ask("huge"), id="huge text"),
+        pytest.param(
+            ChatRequest("m", ask("x").messages, tools=(Tool("f", parameters=nested(900)),)),
+            id="deep parameters",
+        ),
     ],
 )
 def test_request_that_cannot_be_rendered_is_the_callers_fault(
@@ -205,7 +226,8 @@ def test_spiteful_template_fails_its_own_request_only(
             answers = await asyncio.gather(*good)
             with pytest.raises(InvalidRequest, match=reason):
                 await bad
-            assert answers[0] == answers[1] == expected_ids(tmp_path / "n", ask("ask 0"))
+            assert answers[0] == answers[1]
+            assert answers[0].ids == expected_ids(tmp_path / "n", ask("ask 0"))
             assert process.num_restarts == 1
 
     run(body)
@@ -230,7 +252,7 @@ def test_template_that_compiles_for_ever_fails_its_model_only(tmp_path: Path) ->
 
     async def body() -> None:
         async with running(time_limit=0.5) as process:
-            with pytest.raises(SourceError, match=r"compiles for over 0\.5 s"):
+            with pytest.raises(SourceError, match=r"takes over 0\.5 s to compile"):
                 await process.configure("bad", write_model(tmp_path / "bad", growing), None)
             await process.configure("good", write_model(tmp_path / "good"), None)
             assert await process.render("good", ask("x"))
@@ -251,7 +273,9 @@ def test_killed_process_costs_no_request(tmp_path: Path) -> None:
             os.kill(pid, signal.SIGKILL)
             answers = await asyncio.gather(*renders)
             await until(lambda: process.num_restarts == 1)
-            assert answers == [expected_ids(tmp_path, each) for each in requests]
+            assert [each.ids for each in answers] == [
+                expected_ids(tmp_path, each) for each in requests
+            ]
             assert process.pid not in (pid, None)
 
     run(body)

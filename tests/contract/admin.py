@@ -7,11 +7,12 @@ from typing import Any
 
 import httpx
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance, wait_until
 
 
 def status(running: RunningAppliance) -> dict[str, Any]:
-    answer = httpx.get(f"{running.url}/admin/v1/status", timeout=10)
+    answer = plain_http.get(f"{running.url}/admin/v1/status", timeout=10)
     answer.raise_for_status()
     body: dict[str, Any] = answer.json()
     return body
@@ -39,20 +40,20 @@ def save_by_rename(file: Path, text: str) -> None:
     os.replace(beside, file)  # noqa: PTH105 - the call editors make
 
 
-def put(running: RunningAppliance, text: str, if_match: str = "*") -> httpx.Response:
-    headers = {"if-match": if_match, "content-type": "application/yaml"}
-    return httpx.put(
+def put(running: RunningAppliance, text: str, if_match: str = "*", **more: str) -> httpx.Response:
+    headers = {"if-match": if_match, "content-type": "application/yaml", **more}
+    return plain_http.put(
         f"{running.url}/admin/v1/manifest", content=text.encode(), headers=headers, timeout=30
     )
 
 
 def post(running: RunningAppliance, path: str, body: object = None) -> httpx.Response:
-    return httpx.post(f"{running.url}/admin/v1/{path}", json=body, timeout=30)
+    return plain_http.post(f"{running.url}/admin/v1/{path}", json=body, timeout=30)
 
 
 def plan(running: RunningAppliance, text: str) -> dict[str, dict[str, Any]]:
     """Return the actions planned for a text, by model."""
-    answer = httpx.post(f"{running.url}/admin/v1/plan", content=text.encode(), timeout=30)
+    answer = plain_http.post(f"{running.url}/admin/v1/plan", content=text.encode(), timeout=30)
     answer.raise_for_status()
     return {action["model"]: action for action in answer.json()["actions"]}
 
@@ -60,7 +61,7 @@ def plan(running: RunningAppliance, text: str) -> dict[str, dict[str, Any]]:
 def first_status_event(running: RunningAppliance) -> dict[str, Any]:
     """Return the first event of the watched status."""
     url = f"{running.url}/admin/v1/status?watch=true"
-    with httpx.stream("GET", url, timeout=10) as response:
+    with plain_http.stream("GET", url, timeout=10) as response:
         line = next(line for line in response.iter_lines() if line.startswith("data: "))
     found: dict[str, Any] = json.loads(line.removeprefix("data: "))
     return found

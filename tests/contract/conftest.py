@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from openai import OpenAI
 
@@ -18,6 +19,15 @@ models:
     source: scripted:script.yaml
     residency: {preload: true}
   - {name: broken, source: "scripted:absent.yaml"}
+  - name: plain
+    source: scripted:choices.yaml
+    chat: &none {reasoning_parser: none, tool_parser: none}
+  - {name: thinker, source: "scripted:choices.yaml", chat: {<<: *none, reasoning_parser: qwen3}}
+  - {name: caller, source: "scripted:choices.yaml", chat: {<<: *none, tool_parser: hermes}}
+  - name: agent
+    source: scripted:choices.yaml
+    chat: {reasoning_parser: qwen3, tool_parser: hermes}
+  - {name: real, source: "path:absent"}
 """
 
 SCRIPT = """\
@@ -51,14 +61,40 @@ SCRIPT = """\
   pieces: []
 """
 
+CHOICES = """\
+- match: "hello"
+  pieces: ["Hel", "lo."]
+- match: "twice"
+  pieces:
+    - "<think>"
+    - "it is"
+    - " sunny</think>I look."
+    - '<tool_call>{"name": "weather", "arguments": {"city": "Kö'
+    - 'ln", "days": [1, '
+    - '2]}}</tool_call><tool_call>{"name": "now", "arg'
+    - 'uments": {}}</tool_call>'
+- match: "only"
+  pieces: ['<tool_call>{"name": "now", "arguments": {}}</tool_call>']
+- match: "long"
+  pieces: ["word "]
+  repeat: 20
+"""
+
 
 @pytest.fixture(scope="session")
 def appliance() -> Iterator[RunningAppliance]:
-    with running_appliance(MANIFEST, {"script.yaml": SCRIPT}) as running:
+    files = {"script.yaml": SCRIPT, "choices.yaml": CHOICES}
+    with running_appliance(MANIFEST, files) as running:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def http(appliance: RunningAppliance) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=appliance.url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
 def client(appliance: RunningAppliance) -> Iterator[OpenAI]:
     with OpenAI(base_url=f"{appliance.url}/v1", api_key="any", max_retries=0) as openai:
         yield openai

@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests import plain_http
+
 PATH = "/v1/chat/completions"
 
 
@@ -17,13 +19,13 @@ def chat_body(text: str, **fields: object) -> dict[str, Any]:
 
 def post_chat(url: str, body: object, **headers: str) -> httpx.Response:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return httpx.post(url + PATH, json=body, headers=names, timeout=30)
+    return plain_http.post(url + PATH, json=body, headers=names, timeout=30)
 
 
 @contextlib.contextmanager
 def stream_chat(url: str, text: str, **fields: object) -> Iterator[httpx.Response]:
     body = chat_body(text, stream=True, **fields)
-    with httpx.stream("POST", url + PATH, json=body, timeout=30) as response:
+    with plain_http.stream("POST", url + PATH, json=body, timeout=30) as response:
         yield response
 
 
@@ -44,7 +46,7 @@ def read_events(raw: str) -> tuple[list[Any], int]:
 
 def metric(url: str, name: str, **labels: str) -> float:
     """Return one sample of /metrics; 0 if it does not exist."""
-    text = httpx.get(f"{url}/metrics").text
+    text = plain_http.get(f"{url}/metrics").text
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name == name and labels.items() <= sample.labels.items():

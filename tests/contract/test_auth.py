@@ -6,6 +6,7 @@ from hashlib import sha256
 import httpx
 import pytest
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance, running_appliance
 from tests.contract.http import chat_body, post_chat
 
@@ -43,7 +44,7 @@ def guarded() -> Iterator[RunningAppliance]:
     ],
 )
 def test_right_key_is_let_in(guarded: RunningAppliance, headers: dict[str, str]) -> None:
-    response = httpx.post(
+    response = plain_http.post(
         f"{guarded.url}/v1/chat/completions", json=chat_body("hi"), headers=headers
     )
 
@@ -62,7 +63,7 @@ def test_right_key_is_let_in(guarded: RunningAppliance, headers: dict[str, str])
     ],
 )
 def test_wrong_key_is_401(guarded: RunningAppliance, headers: dict[str, str]) -> None:
-    response = httpx.get(f"{guarded.url}/v1/models", headers=headers)
+    response = plain_http.get(f"{guarded.url}/v1/models", headers=headers)
 
     assert response.status_code == 401
     assert response.headers["www-authenticate"] == "Bearer"
@@ -72,7 +73,7 @@ def test_wrong_key_is_401(guarded: RunningAppliance, headers: dict[str, str]) ->
 def test_key_sees_only_its_models(guarded: RunningAppliance) -> None:
     headers = {"x-api-key": "team-key"}
 
-    listed = httpx.get(f"{guarded.url}/v1/models", headers=headers).json()["data"]
+    listed = plain_http.get(f"{guarded.url}/v1/models", headers=headers).json()["data"]
     other = post_chat(guarded.url, chat_body("x") | {"model": "other"}, x_api_key="team-key")
 
     assert [model["id"] for model in listed] == ["chat", "nickname"]
@@ -94,16 +95,16 @@ def test_models_of_others_are_not_even_suggested(guarded: RunningAppliance) -> N
 
 def test_role_is_required(guarded: RunningAppliance) -> None:
     assert post_chat(guarded.url, chat_body("x"), x_api_key="ops-key").status_code == 403
-    assert httpx.get(f"{guarded.url}/metrics", headers={"x-api-key": "ops-key"}).is_success
-    assert httpx.get(f"{guarded.url}/metrics").status_code == 401
+    assert plain_http.get(f"{guarded.url}/metrics", headers={"x-api-key": "ops-key"}).is_success
+    assert plain_http.get(f"{guarded.url}/metrics").status_code == 401
 
 
 def test_health_shows_detail_only_with_a_key(guarded: RunningAppliance) -> None:
-    assert httpx.get(f"{guarded.url}/health/live").json() == {"status": "live"}
-    assert httpx.get(f"{guarded.url}/health").json() == {"status": "ready"}
-    detail = httpx.get(f"{guarded.url}/health", headers={"x-api-key": "team-key"}).json()
+    assert plain_http.get(f"{guarded.url}/health/live").json() == {"status": "live"}
+    assert plain_http.get(f"{guarded.url}/health").json() == {"status": "ready"}
+    detail = plain_http.get(f"{guarded.url}/health", headers={"x-api-key": "team-key"}).json()
     assert [model["name"] for model in detail["models"]] == ["chat"]
-    every = httpx.get(f"{guarded.url}/health", headers={"x-api-key": "file-key"}).json()
+    every = plain_http.get(f"{guarded.url}/health", headers={"x-api-key": "file-key"}).json()
     assert [model["name"] for model in every["models"]] == ["chat", "other"]
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.appliance_server import RunningAppliance
+from tests import plain_http
+from tests.appliance_server import RunningAppliance, wait_until
 from tests.contract.http import PATH, chat_body, metric, post_chat
 
 
@@ -86,7 +87,7 @@ def test_wrong_field_is_400_and_named(
     ],
 )
 def test_broken_body_is_400(appliance: RunningAppliance, body: bytes) -> None:
-    check_error(httpx.post(appliance.url + PATH, content=body), 400)
+    check_error(plain_http.post(appliance.url + PATH, content=body), 400)
 
     assert post_chat(appliance.url, chat_body("capital")).status_code == 200
 
@@ -101,7 +102,7 @@ def test_huge_body_is_413(appliance: RunningAppliance) -> None:
 def test_huge_chunked_body_is_413(appliance: RunningAppliance) -> None:
     chunks = (b"x" * 2**16 for _ in range(64))
 
-    check_error(httpx.post(appliance.url + PATH, content=chunks), 413)
+    check_error(plain_http.post(appliance.url + PATH, content=chunks), 413)
 
 
 def test_body_that_never_comes_is_408(appliance: RunningAppliance) -> None:
@@ -150,7 +151,42 @@ def test_client_that_leaves_during_its_body_is_no_error(appliance: RunningApplia
 
 def test_double_and_trailing_slashes_are_forgiven(appliance: RunningAppliance) -> None:
     for path in ("//v1/models", "/v1/models/", "/v1//models"):
-        assert httpx.get(appliance.url + path).status_code == 200
+        assert plain_http.get(appliance.url + path).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/models", "/models/chat", "//models/"])
+def test_paths_without_v1_are_forgiven(appliance: RunningAppliance, path: str) -> None:
+    assert (
+        plain_http.get(appliance.url + path).json()
+        == plain_http.get(f"{appliance.url}/v1{path}").json()
+    )
+
+
+def test_request_is_cancelled_without_v1_too(appliance: RunningAppliance) -> None:
+    error = check_error(plain_http.delete(f"{appliance.url}/requests/chatcmpl-1"), 404)
+
+    assert error["code"] == "request_not_found"
+
+
+def test_endpoint_without_v1_is_counted_like_any(appliance: RunningAppliance) -> None:
+    url = appliance.url + PATH.removeprefix("/v1")
+
+    answered = plain_http.post(url, json=chat_body("capital"), headers={"authorization": "Bearer"})
+    refused = plain_http.post(url, json={})
+
+    assert (answered.status_code, refused.status_code) == (200, 400)
+
+    def is_told() -> bool:
+        line = appliance.logs()[-1]
+        return (line["event"], line.get("api")) == ("request_refused", "chat")
+
+    wait_until(is_told, what="the refusal is in the log")
+
+
+def test_path_with_v1_twice_is_404_with_the_right_one(appliance: RunningAppliance) -> None:
+    error = check_error(plain_http.get(f"{appliance.url}/v1/v1/models"), 404)
+
+    assert "Did you mean /v1/models?" in error["message"]
 
 
 def test_unknown_fields_are_tolerated_and_counted(appliance: RunningAppliance) -> None:
@@ -186,6 +222,6 @@ _fields = st.sampled_from(
 def test_no_body_is_a_server_error(appliance: RunningAppliance, fields: dict[str, Any]) -> None:
     body = json.dumps(chat_body("capital") | fields, allow_nan=False)
 
-    response = httpx.post(appliance.url + PATH, content=body)
+    response = plain_http.post(appliance.url + PATH, content=body)
 
     assert response.status_code in (200, 400), response.text

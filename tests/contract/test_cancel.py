@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance, http_status, running_appliance, wait_until
 from tests.contract.http import PATH, chat_body, metric, post_chat, read_events, stream_chat
 
@@ -70,7 +71,7 @@ def test_waiting_request_is_gone_when_its_client_leaves(narrow: RunningAppliance
 
 def test_whole_answer_is_cancelled_when_its_client_leaves(appliance: RunningAppliance) -> None:
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(appliance.url + PATH, json=chat_body("stuck"), timeout=0.3)
+        plain_http.post(appliance.url + PATH, json=chat_body("stuck"), timeout=0.3)
 
     wait_until(lambda: busy(appliance.url) == (0, 0, 0), 2.0, "the sequence is gone")
 
@@ -107,9 +108,9 @@ def test_leaving_does_not_touch_the_others(appliance: RunningAppliance) -> None:
 def test_delete_cancels_a_stream_and_tells_the_truth(appliance: RunningAppliance) -> None:
     with stream_chat(appliance.url, "stuck") as response:
         request_id = response.headers["request-id"]
-        told = httpx.delete(f"{appliance.url}/v1/requests/{request_id}")
+        told = plain_http.delete(f"{appliance.url}/v1/requests/{request_id}")
         events, _ = read_events(response.read().decode())
-    again = httpx.delete(f"{appliance.url}/v1/requests/{request_id}")
+    again = plain_http.delete(f"{appliance.url}/v1/requests/{request_id}")
 
     assert told.json()["stage"] == "prefill"
     assert events[-1]["error"]["code"] == "request_cancelled"
@@ -121,9 +122,9 @@ def test_delete_knows_only_our_own_ids(appliance: RunningAppliance) -> None:
     body = chat_body("stuck", stream=True)
     headers = {"x-request-id": "theirs"}
 
-    with httpx.stream("POST", appliance.url + PATH, json=body, headers=headers) as response:
-        by_theirs = httpx.delete(f"{appliance.url}/v1/requests/theirs")
-        by_completion = httpx.delete(
+    with plain_http.stream("POST", appliance.url + PATH, json=body, headers=headers) as response:
+        by_theirs = plain_http.delete(f"{appliance.url}/v1/requests/theirs")
+        by_completion = plain_http.delete(
             f"{appliance.url}/v1/requests/chatcmpl-{response.headers['request-id']}"
         )
 

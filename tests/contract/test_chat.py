@@ -1,9 +1,11 @@
 """Chat Completions as the official SDK sees them."""
 
-import httpx
+from typing import Any
+
 import pytest
 from openai import APIError, APIStatusError, BadRequestError, NotFoundError, OpenAI
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance
 from tests.contract.http import chat_body, post_chat, read_events, stream_chat
 
@@ -49,7 +51,9 @@ def test_stream_brings_usage_only_when_asked(
         assert chunks[-1]["usage"]["completion_tokens"] == 4
 
 
-@pytest.mark.parametrize("text", ["capital", "unicode", "cut", "silent", "plain echo  of \n this"])
+@pytest.mark.parametrize(
+    "text", ["capital", "unicode", "cut", "silent", "plain echo  of \n this", "  hi \n"]
+)
 def test_stream_and_whole_answer_agree(appliance: RunningAppliance, text: str) -> None:
     whole = post_chat(appliance.url, chat_body(text)).json()["choices"][0]
     with stream_chat(appliance.url, text) as response:
@@ -170,14 +174,19 @@ def test_scripted_model_accepts_every_request_field(appliance: RunningAppliance)
 def test_models_are_listed_with_their_aliases(client: OpenAI) -> None:
     listed = {model.id: model for model in client.models.list()}
 
-    assert list(listed) == ["chat", "default", "org/chat", "broken"]
+    assert list(listed)[:4] == ["chat", "default", "org/chat", "broken"]
     assert client.models.retrieve("org/chat").id == "org/chat"
     with pytest.raises(NotFoundError):
         client.models.retrieve("none")
 
 
+def load_failures(appliance: RunningAppliance) -> list[dict[str, Any]]:
+    return [line for line in appliance.logs() if line["event"] == "model_load_failed"]
+
+
 def test_model_that_cannot_load_is_503_and_status_tells_why(appliance: RunningAppliance) -> None:
     body = chat_body("x") | {"model": "broken"}
+    before = len(load_failures(appliance))
 
     for stream in (False, True):
         response = post_chat(appliance.url, body | {"stream": stream})
@@ -187,7 +196,6 @@ def test_model_that_cannot_load_is_503_and_status_tells_why(appliance: RunningAp
         assert "absent.yaml" not in response.json()["error"]["message"]
         assert int(response.headers["retry-after"]) >= 1
 
-    health = httpx.get(f"{appliance.url}/health").json()["models"][1]
+    health = plain_http.get(f"{appliance.url}/health").json()["models"][1]
     assert health["phase"] == "failed" and "absent.yaml" in health["reason"]
-    failures = [line for line in appliance.logs() if line["event"] == "model_load_failed"]
-    assert len(failures) == 1, "one load attempt, however many ask"
+    assert len(load_failures(appliance)) <= before + 1, "one load attempt, however many ask"

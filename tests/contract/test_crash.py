@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import plain_http
 from tests.appliance_server import start_in, wait_until
 from tests.contract.admin import put, status, wait_number
 
@@ -44,10 +45,10 @@ def test_killed_while_applying_it_serves_a_whole_manifest(tenths: int) -> None:
             text = again.manifest.read_text()
             alias = text.partition("aliases: [")[2].partition("]")[0]
             wait_until(lambda: status(again)["state"] == "converged", what="the restart")
-            manifest = httpx.get(f"{again.url}/admin/v1/manifest").json()
-            history = httpx.get(f"{again.url}/admin/v1/history").json()["revisions"]
+            manifest = plain_http.get(f"{again.url}/admin/v1/manifest").json()
+            history = plain_http.get(f"{again.url}/admin/v1/history").json()["revisions"]
             assert text in (left, right)
-            assert httpx.get(f"{again.url}/v1/models/{alias}").status_code == 200
+            assert plain_http.get(f"{again.url}/v1/models/{alias}").status_code == 200
             assert manifest["text"] == text
             assert history[0]["is_in_force"]
             assert {each.name for each in folder.iterdir()} <= {

@@ -1,10 +1,13 @@
 """The manifest says which models are served at which endpoints, and to which web pages."""
 
-import httpx
+import pytest
 
+from tests import plain_http
 from tests.appliance_server import running_appliance
 from tests.contract.admin import put
 from tests.contract.http import chat_body, post_chat
+
+pytestmark = pytest.mark.slow
 
 MANIFEST = """\
 version: 1
@@ -38,11 +41,11 @@ def test_cors_opens_to_the_origins_it_names_and_closes_again() -> None:
     origin = {"origin": "https://notes.example"}
     with running_appliance(MANIFEST, FILES) as running:
         url = f"{running.url}/v1/models"
-        named = httpx.get(url, headers=origin).headers.get("access-control-allow-origin")
-        other = httpx.get(url, headers={"origin": "https://evil.example"}).headers
+        named = plain_http.get(url, headers=origin).headers.get("access-control-allow-origin")
+        other = plain_http.get(url, headers={"origin": "https://evil.example"}).headers
 
         put(running, MANIFEST.replace('["https://notes.example"]', "[]")).raise_for_status()
-        closed = httpx.get(url, headers=origin).headers
+        closed = plain_http.get(url, headers=origin).headers
 
     assert named == "https://notes.example"
     assert "access-control-allow-origin" not in other

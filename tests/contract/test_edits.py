@@ -3,9 +3,9 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import pytest
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance, running_appliance, wait_until
 from tests.contract.admin import save_by_rename, wait_number
 from tests.contract.http import read_events, stream_chat
@@ -46,7 +46,7 @@ def test_edits_under_load_lose_nothing() -> None:
             for edit in range(1, _EDITS + 1):
                 save_by_rename(running.manifest, _manifest(edit))
                 wait_number(running, edit + 1)
-                assert httpx.get(f"{running.url}/v1/models/edit-{edit}").status_code == 200
+                assert plain_http.get(f"{running.url}/v1/models/edit-{edit}").status_code == 200
         finally:
             stop.set()
         counts = [each.result() for each in streaming]
@@ -62,5 +62,5 @@ def test_burst_of_edits_ends_with_the_last() -> None:
             save_by_rename(running.manifest, _manifest(edit))
 
         last = f"{running.url}/v1/models/edit-29"
-        wait_until(lambda: httpx.get(last).status_code == 200, what="the last edit")
-        assert httpx.get(f"{running.url}/admin/v1/status").json()["reload"]["is_ok"]
+        wait_until(lambda: plain_http.get(last).status_code == 200, what="the last edit")
+        assert plain_http.get(f"{running.url}/admin/v1/status").json()["reload"]["is_ok"]

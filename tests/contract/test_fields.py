@@ -1,11 +1,13 @@
-"""The fields that say how to sample: refused by name when wrong, accepted by the official SDK."""
+"""Request fields: refused by name when wrong, accepted by the official SDK, null as left out."""
 
 import time
 from typing import Any
 
+import httpx
 import pytest
 from openai import APIStatusError, OpenAI
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance
 from tests.contract.http import chat_body, metric, post_chat, read_events, stream_chat
 
@@ -127,6 +129,77 @@ def test_sdk_may_set_every_field_of_a_stream(client: OpenAI) -> None:
     assert [each.logprobs.content for each in choices if each.logprobs] == [[]] * 4
 
 
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "capital"}]},
+    "/v1/completions": {"prompt": "capital"},
+}
+
+
+def post(appliance: RunningAppliance, path: str, **fields: object) -> httpx.Response:
+    body = {"model": "chat"} | BODIES[path] | fields
+    return plain_http.post(appliance.url + path, json=body, timeout=30)
+
+
+@pytest.mark.parametrize("path", BODIES)
+@pytest.mark.parametrize("value", ["yes", "true", 1, "on"])
+def test_only_a_boolean_is_one(appliance: RunningAppliance, path: str, value: object) -> None:
+    for field in ("stream", "ignore_eos"):
+        error = post(appliance, path, **{field: value}).json()["error"]
+        assert error["param"] == field
+
+    options = {"include_usage": value}
+    response = post(appliance, path, stream=True, stream_options=options)
+
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "stream_options.include_usage"
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/v1/chat/completions", "max_tokens"),
+        ("/v1/chat/completions", "max_completion_tokens"),
+        ("/v1/completions", "max_tokens"),
+    ],
+)
+def test_more_tokens_than_the_server_allows_are_refused(
+    appliance: RunningAppliance, path: str, field: str
+) -> None:
+    response = post(appliance, path, **{field: 10000})
+
+    error = response.json()["error"]
+    assert (response.status_code, error["param"]) == (400, field)
+    assert error["message"] == f"{field} is 10000; this server allows at most 1000."
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"n": 0}, "n"),
+        ({"n": 129}, "n"),
+        ({"n": "2"}, "n"),
+        ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools[0].type"),
+        ({"tools": [{"type": "function", "function": {"name": ""}}]}, "tools[0].function.name"),
+        ({"tools": [{"type": "function", "function": {"name": "f", "parameters": []}}]}, "tools"),
+        ({"tool_choice": "always"}, "tool_choice"),
+        ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice.type"),
+        ({"parallel_tool_calls": "no"}, "parallel_tool_calls"),
+        ({"reasoning_effort": "much"}, "reasoning_effort"),
+        ({"enable_thinking": "true"}, "enable_thinking"),
+        ({"messages": [{"role": "function", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": [{"type": "odd"}]}]}, "messages[0].content"),
+    ],
+)
+def test_wrong_field_of_a_conversation_is_named(
+    appliance: RunningAppliance, fields: dict[str, Any], param: str
+) -> None:
+    response = post(appliance, "/v1/chat/completions", **fields)
+
+    error = response.json()["error"]
+    assert response.status_code == 400, response.text
+    assert error["param"].startswith(param), error
+
+
 @pytest.mark.parametrize("field", FIELDS | EXTENSIONS)
 def test_null_is_as_if_left_out(appliance: RunningAppliance, field: str) -> None:
     answer = post_chat(appliance.url, chat_body("capital", **{field: None})).json()
@@ -138,7 +211,7 @@ def test_null_is_as_if_left_out(appliance: RunningAppliance, field: str) -> None
 def test_timeout_ends_the_request(appliance: RunningAppliance, client: OpenAI) -> None:
     def rejected() -> float:
         name = "vllm_mlx_requests_total"
-        return metric(appliance.url, name, model="chat", result="rejected")
+        return metric(appliance.url, name, model="chat", api="chat", result="rejected")
 
     before, started = rejected(), time.monotonic()
 

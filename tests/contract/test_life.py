@@ -17,6 +17,7 @@ import httpx
 import psutil
 import pytest
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance, http_status, running_appliance, wait_until
 from tests.contract.http import chat_body, metric, post_chat, read_events, stream_chat
 
@@ -60,7 +61,7 @@ def kill_worker(running: RunningAppliance, model: str) -> None:
 
 
 def model_health(url: str, name: str) -> dict[str, object]:
-    models = httpx.get(f"{url}/health").json()["models"]
+    models = plain_http.get(f"{url}/health").json()["models"]
     found: dict[str, object] = next(model for model in models if model["name"] == name)
     return found
 
@@ -75,7 +76,7 @@ def test_killed_worker_fails_its_stream_alone_and_comes_back(
     url = two_models.url
     other_body = chat_body("seconds", stream=True) | {"model": "other"}
 
-    with httpx.stream("POST", f"{url}/v1/chat/completions", json=other_body) as other:
+    with plain_http.stream("POST", f"{url}/v1/chat/completions", json=other_body) as other:
         with stream_chat(url, "forever") as response:
             chunks = response.iter_raw()
             next(chunks)

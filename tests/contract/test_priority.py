@@ -8,6 +8,7 @@ from hashlib import sha256
 import httpx
 import pytest
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance, running_appliance, wait_until
 from tests.contract.http import chat_body, metric, post_chat
 
@@ -68,7 +69,7 @@ def order_of_end(
     url, headers = f"{running.url}/v1/chat/completions", {"authorization": "Bearer plain"}
     with ThreadPoolExecutor(len(asked)) as pool:
         body = chat_body("blocker", stream=True) | {"model": model}
-        with httpx.stream("POST", url, json=body, headers=headers):
+        with plain_http.stream("POST", url, json=body, headers=headers):
             wait_until(is_blocked)
             for number, (key, fields) in enumerate(asked, start=1):
                 answers.append(pool.submit(ask, key, fields))

@@ -1,13 +1,15 @@
 """A profile answers under its own name, out of the memory of the model it is like."""
 
-import httpx
 import psutil
 import pytest
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance, running_appliance
 from tests.contract.admin import put, wait_number
 from tests.contract.http import chat_body, post_chat
 from tests.packages import smollm2_directory
+
+pytestmark = pytest.mark.slow
 
 MANIFEST = """\
 version: 1
@@ -19,7 +21,7 @@ models:
 
 def test_profile_is_listed_and_answers_out_of_its_models_worker() -> None:
     with running_appliance(MANIFEST, {"script.yaml": "[]\n"}) as running:
-        listed = httpx.get(f"{running.url}/v1/models").json()["data"]
+        listed = plain_http.get(f"{running.url}/v1/models").json()["data"]
         before = psutil.Process(running.process.pid).children()
 
         answers = [

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance, running_appliance, wait_until
 from tests.contract.http import chat_body, metric, post_chat, read_events, stream_chat
 
@@ -65,7 +66,7 @@ def wait_quiet(url: str) -> None:
 
 def find_worker(url: str) -> int | None:
     """Return the process that serves the model, if there is one."""
-    (model,) = httpx.get(f"{url}/health").json()["models"]
+    (model,) = plain_http.get(f"{url}/health").json()["models"]
     pid: int | None = model["worker_pid"]
     return pid
 
@@ -227,7 +228,7 @@ def test_deadline_counts_on_through_a_requeue() -> None:
 
 def cancel(url: str, response: httpx.Response) -> str:
     """Cancel a stream and return the code of its error."""
-    told = httpx.delete(f"{url}/v1/requests/{response.headers['request-id']}")
+    told = plain_http.delete(f"{url}/v1/requests/{response.headers['request-id']}")
     assert told.status_code == 200
     return error_of(read_events(response.read().decode())[0])
 

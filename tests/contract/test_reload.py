@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance, running_appliance, wait_until
 from tests.contract.admin import (
     first_status_event,
@@ -20,6 +21,8 @@ from tests.contract.admin import (
     wait_number,
 )
 from tests.contract.http import metric, post_chat, read_events, stream_chat
+
+pytestmark = pytest.mark.slow
 
 MANIFEST = """\
 version: 1
@@ -119,7 +122,7 @@ def test_vanished_file_keeps_the_manifest_in_force(running: RunningAppliance) ->
 
 
 def test_second_editor_is_told(running: RunningAppliance) -> None:
-    etag = httpx.get(f"{running.url}/admin/v1/manifest").json()["etag"]
+    etag = plain_http.get(f"{running.url}/admin/v1/manifest").json()["etag"]
 
     first = put(running, RENAMED, if_match=f'"{etag}"')
     second = put(running, MANIFEST.replace("old-alias", "mine"), if_match=f'"{etag}"')
@@ -144,7 +147,7 @@ def test_manifest_is_written_as_sent(running: RunningAppliance) -> None:
     put(running, text).raise_for_status()
 
     assert running.manifest.read_text() == text
-    assert httpx.get(f"{running.url}/admin/v1/manifest").json()["text"] == text
+    assert plain_http.get(f"{running.url}/admin/v1/manifest").json()["text"] == text
 
 
 def test_rollback_returns_to_the_revision_before(running: RunningAppliance) -> None:
@@ -155,13 +158,13 @@ def test_rollback_returns_to_the_revision_before(running: RunningAppliance) -> N
     wait_number(running, 3)
 
     assert running.manifest.read_text() == MANIFEST
-    history = httpx.get(f"{running.url}/admin/v1/history").json()["revisions"]
+    history = plain_http.get(f"{running.url}/admin/v1/history").json()["revisions"]
     assert [(row["number"], row["how"]) for row in history] == [
         (3, "rollback"),
         (2, "apply"),
         (1, "start"),
     ]
-    acts = httpx.get(f"{running.url}/admin/v1/audit").json()["acts"]
+    acts = plain_http.get(f"{running.url}/admin/v1/audit").json()["acts"]
     assert {act["act"] for act in acts} == {"apply", "rollback"}
 
 
@@ -215,7 +218,7 @@ def test_history_survives_a_restart(tmp_path: Path) -> None:
         wait_number(appliance, 1)
     with running_appliance(RENAMED, FILES, args=state) as appliance:
         wait_number(appliance, 2)
-        history = httpx.get(f"{appliance.url}/admin/v1/history").json()["revisions"]
+        history = plain_http.get(f"{appliance.url}/admin/v1/history").json()["revisions"]
 
     assert [row["is_in_force"] for row in history] == [True, False]
     assert "+" in history[0]["diff"]
@@ -233,7 +236,7 @@ def test_hangup_reads_the_file_again_and_ends_nothing(running: RunningAppliance)
 
 
 def test_events_tell_what_the_appliance_did(running: RunningAppliance) -> None:
-    with httpx.stream("GET", f"{running.url}/admin/v1/events", timeout=10) as response:
+    with plain_http.stream("GET", f"{running.url}/admin/v1/events", timeout=10) as response:
         lines = (line for line in response.iter_lines() if line.startswith("data: "))
         put(running, RENAMED).raise_for_status()
         event = json.loads(next(lines).removeprefix("data: "))
@@ -244,7 +247,7 @@ def test_events_tell_what_the_appliance_did(running: RunningAppliance) -> None:
 def test_broken_file_can_be_replaced_by_who_saw_it(running: RunningAppliance) -> None:
     save_by_rename(running.manifest, BROKEN)
     wait_until(lambda: not status(running)["reload"]["is_ok"], what="the rejection")
-    etag = httpx.get(f"{running.url}/admin/v1/manifest").headers["etag"]
+    etag = plain_http.get(f"{running.url}/admin/v1/manifest").headers["etag"]
 
     put(running, RENAMED, if_match=etag).raise_for_status()
 
@@ -257,21 +260,21 @@ def test_hangup_takes_a_rotated_key_into_force(running: RunningAppliance) -> Non
     keyed = MANIFEST + "auth_keys:\n  - {name: ops, key: {file: key.txt}, roles: [admin]}\n"
     put(running, keyed).raise_for_status()
     url = f"{running.url}/admin/v1/status"
-    assert httpx.get(url, headers={"x-api-key": "first-key-of-all"}).status_code == 200
+    assert plain_http.get(url, headers={"x-api-key": "first-key-of-all"}).status_code == 200
 
     key_file.write_text("second-key-of-all")
     running.process.send_signal(signal.SIGHUP)
 
     new = {"x-api-key": "second-key-of-all"}
-    wait_until(lambda: httpx.get(url, headers=new).status_code == 200, what="the new key")
-    assert httpx.get(url, headers={"x-api-key": "first-key-of-all"}).status_code == 401
+    wait_until(lambda: plain_http.get(url, headers=new).status_code == 200, what="the new key")
+    assert plain_http.get(url, headers={"x-api-key": "first-key-of-all"}).status_code == 401
 
 
 def test_web_pages_of_other_origins_cannot_administer(running: RunningAppliance) -> None:
     url = f"{running.url}/admin/v1/reload"
 
-    foreign = httpx.post(url, headers={"origin": "https://evil.example"})
-    own = httpx.post(url, headers={"origin": running.url})
+    foreign = plain_http.post(url, headers={"origin": "https://evil.example"})
+    own = plain_http.post(url, headers={"origin": running.url})
 
     assert (foreign.status_code, own.status_code) == (403, 200)
 
@@ -295,7 +298,7 @@ def _count(running: RunningAppliance, event: str) -> int:
 def test_keys_tell_what_was_used(running: RunningAppliance) -> None:
     assert _answers(running, "chat") == 200
 
-    (row,) = httpx.get(f"{running.url}/admin/v1/keys").json()["keys"]
+    (row,) = plain_http.get(f"{running.url}/admin/v1/keys").json()["keys"]
 
     assert (row["name"], row["num_requests"]) == ("", 1)
     assert row["prompt_tokens"] > 0
@@ -305,6 +308,6 @@ def test_readiness_is_of_what_operators_want(running: RunningAppliance) -> None:
     post(running, "models/chat/unload").raise_for_status()
     wait_until(lambda: model_status(running, "chat")["phase"] == "absent", what="the unload")
 
-    ready = httpx.get(f"{running.url}/health/ready")
+    ready = plain_http.get(f"{running.url}/health/ready")
 
     assert (ready.status_code, ready.json()) == (200, {"status": "ready", "waiting_for": []})

@@ -7,9 +7,9 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance, wait_until
 from tests.contract.http import PATH, chat_body, metric, post_chat, read_events, stream_chat
 
@@ -119,10 +119,8 @@ def test_refused_request_is_counted_and_logged_once(
     appliance: RunningAppliance, fields: dict[str, object], status: int
 ) -> None:
     def total() -> float:
-        return sum(
-            metric(appliance.url, "vllm_mlx_requests_total", model=model, result="rejected")
-            for model in ("chat", "none")
-        )
+        name, labels = "vllm_mlx_requests_total", {"api": "chat", "result": "rejected"}
+        return sum(metric(appliance.url, name, model=each, **labels) for each in ("chat", "none"))
 
     before = total()
     response = post_chat(appliance.url, chat_body("x") | fields)
@@ -140,7 +138,9 @@ def test_requests_are_counted_by_result(
     appliance: RunningAppliance, text: str, result: str
 ) -> None:
     def count() -> float:
-        return metric(appliance.url, "vllm_mlx_requests_total", model="chat", result=result)
+        return metric(
+            appliance.url, "vllm_mlx_requests_total", model="chat", api="chat", result=result
+        )
 
     before = count()
 
@@ -155,7 +155,7 @@ def test_requests_are_counted_by_result(
 
 
 def test_every_series_starts_at_zero(appliance: RunningAppliance) -> None:
-    text = httpx.get(f"{appliance.url}/metrics").text
+    text = plain_http.get(f"{appliance.url}/metrics").text
 
     assert 'vllm_mlx_worker_restarts_total{model="chat"} 0.0' in text
     assert 'vllm_mlx_model_phase{model="broken",phase="ready"} 0.0' in text

@@ -4,14 +4,16 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import psutil
 import pytest
 
+from tests import plain_http
 from tests.appliance_server import RunningAppliance, running_appliance, wait_until
 from tests.contract.admin import model_status, plan, post, put, status, wait_number
 from tests.contract.http import chat_body, post_chat
 from tests.packages import smollm2_directory
+
+pytestmark = pytest.mark.slow
 
 GIB = 2**30
 MANIFEST = """\
@@ -118,7 +120,7 @@ def test_removed_model_drains_and_goes(running: RunningAppliance) -> None:
 
     wait_until(lambda: not psutil.pid_exists(pid), what="the worker is gone")
     wait_until(lambda: status(running)["models"] == [], what="nothing is left")
-    text = httpx.get(f"{running.url}/metrics").text
+    text = plain_http.get(f"{running.url}/metrics").text
     assert 'model="chat"' not in text
 
 

@@ -13,6 +13,8 @@ from tests.api.tls_client import make_pair, trusting_context
 from tests.appliance_server import RunningAppliance, running_appliance, wait_until
 from tests.contract.http import PATH, chat_body, read_events
 
+pytestmark = pytest.mark.slow
+
 PLAIN = """\
 version: 1
 models:

@@ -26,7 +26,7 @@ def _step(number: int, rows: list[Row], seconds: dict[str, float] | None = None)
 
 
 def _row(request_id: str, number: int, end: End | None = None) -> Row:
-    return Row(request_id, f"{number} ", 1, [number], end)
+    return Row(request_id, f"{number} ", 1, [number], end, lengths=[len(f"{number} ")])
 
 
 # Each action is how many tokens an id gets in one step, ending or not, or None: the reader takes.
@@ -68,6 +68,8 @@ def test_outbox_loses_nothing_and_ends_once(actions: _Actions) -> None:
         assert [token for row in own for token in row.ids] == ids
         assert "".join(row.text for row in own) == "".join(f"{number} " for number in ids)
         assert sum(row.tokens for row in own) == len(ids)
+        lengths = [size for row in own for size in row.lengths]
+        assert lengths == [len(f"{number} ") for number in ids]
         assert [row.end is not None for row in own].count(True) == (request_id in ended)
         assert all(row.end is None for row in own[:-1])
 
@@ -98,7 +100,10 @@ def test_outbox_merges_steps_that_wait() -> None:
     assert isinstance(step, Step)
     assert (step.number, step.batch_size) == (2, 2)
     assert step.seconds == {"prefill": 1.0, "decode": 0.75}
-    assert step.rows == [Row("a", "1 2 ", 2, [1, 2]), Row("b", "2 ", 1, [2])]
+    assert step.rows == [
+        Row("a", "1 2 ", 2, [1, 2], lengths=[2, 2]),
+        Row("b", "2 ", 1, [2], lengths=[2]),
+    ]
 
 
 def test_outbox_sends_its_last_frame_last_and_once() -> None:

@@ -163,6 +163,9 @@ def test_scripted_engine_waits_for_a_slow_reader(scripted: WorkerClient) -> None
         ),
         pytest.param("- {match: x, pieces: [1]}", "rule 1: .*str", id="piece is a number"),
         pytest.param(
+            '- {match: x, pieces: ["\\ud83d"]}', "rule 1: pieces: .*half", id="half a character"
+        ),
+        pytest.param(
             "- {match: x, pieces: [a], piece_delay: -1}", "rule 1: piece_delay", id="negative"
         ),
         pytest.param("- {match: x, pieces: [], first_delay: 5}\n- 3", "rule 2:", id="no mapping"),

@@ -38,6 +38,8 @@ from appliance.engine.wire import (
 )
 from appliance.errors import EngineStopped, InvalidRequest, StepFailed, WorkerDied
 
+pytestmark = pytest.mark.slow
+
 _SCRIPT = """
 - {match: fail, pieces: [a, b], fail_at: 1}
 - {match: endless, pieces: [x], piece_delay: 5ms, repeat: 1000000}

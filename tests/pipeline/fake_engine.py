@@ -11,7 +11,7 @@ from appliance.engine.interface import EngineStream
 from appliance.engine.wire import Accepted, Submit
 from appliance.errors import WorkerDied
 from appliance.manifest.source import Source
-from appliance.manifest.spec import LimitsSpec, ModelSpec, ServerSpec
+from appliance.manifest.spec import ChatSpec, LimitsSpec, ModelSpec, ServerSpec
 from appliance.pipeline.generation import Generation
 from appliance.pipeline.pipeline import Pipeline
 from appliance.pipeline.sender import RequestIds, Sender
@@ -47,6 +47,10 @@ class FakeEngine:
     async def close(self) -> None:
         pass
 
+    def handed(self) -> list[tuple[Submit, EngineStream]]:
+        """Return everything that was submitted, with where its rows go."""
+        return list(zip(self.submits, self.streams, strict=True))
+
     def die(self) -> None:
         """Lose what was submitted last; the model is back at once."""
         self.streams[-1].fail(WorkerDied("chat"))
@@ -65,6 +69,9 @@ class EmptyStore:
     ) -> Path:
         await asyncio.Event().wait()
         raise AssertionError
+
+    def find_cached(self, source: Source, *, folder: Path) -> Path | None:
+        return None
 
 
 @dataclass
@@ -88,7 +95,8 @@ class Stage:
     async def open(self, **fields: object) -> Generation:
         """Return a generation that the engine has accepted; `fields` are its ChatRequest's."""
         message = Message("user", "hi")
-        request = ChatRequest(model="chat", messages=(message,), **fields)  # type: ignore[arg-type]
+        fields = {"model": "chat", "messages": (message,)} | fields
+        request = ChatRequest(**fields)  # type: ignore[arg-type]
         generation = self.pipeline.open(
             request, RequestIds(f"r{len(self.engine.submits)}", None, Sender())
         )
@@ -97,13 +105,17 @@ class Stage:
         return generation
 
 
-def play(test: Callable[[Stage], Awaitable[None]], limits: LimitsSpec | None = None) -> None:
+def play(
+    test: Callable[[Stage], Awaitable[None]],
+    limits: LimitsSpec | None = None,
+    chat: ChatSpec | None = None,
+) -> None:
     """Run `test` with a stage of its own."""
 
     async def main() -> None:
         limits_spec, metrics, text = limits or LimitsSpec(), Metrics(), TextProcess()
         around = Surroundings(EmptyStore(), text, metrics, Path(), lambda *_: None, **AT_EASE)
-        spec = ModelSpec(name="chat", source="scripted:script.yaml")
+        spec = ModelSpec(name="chat", source="scripted:script.yaml", chat=chat or ChatSpec())
         registry = Registry(around)
         registry.serve((spec,), ServerSpec(limits=limits_spec))
         engine = FakeEngine()

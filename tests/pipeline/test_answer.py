@@ -5,11 +5,13 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appliance.chat.event import TextDelta
+from appliance.chat.event import Delta, TextDelta
+from appliance.chat.request import ChatRequest
 from appliance.chat.tokenizer import Tokenizer
 from appliance.engine.reader import Detokenizer
 from appliance.engine.wire import End, Row, TokenLogprob
-from appliance.pipeline.answer import AnswerText
+from appliance.parsing.format import AnswerFormat
+from appliance.pipeline.answer import Answer
 from tests.chat.test_text_decoder import byte_tokenizer, sentence_piece_tokenizer
 
 END_TOKEN = 257
@@ -34,18 +36,29 @@ def make_rows(ids: list[int], cuts: list[int], *, is_stopped: bool = False) -> l
     return rows
 
 
+def new_answer(stops: list[str], *, has_logprobs: bool) -> Answer:
+    request = ChatRequest("m", stop=tuple(stops), logprobs=0 if has_logprobs else None)
+    return Answer(request, AnswerFormat(), is_in_thought=False)
+
+
 def read_deltas(
     tokenizer: Tokenizer, rows: list[Row], stops: list[str], *, has_logprobs: bool = True
 ) -> list[TextDelta]:
     detokenizer = Detokenizer()
-    answer = AnswerText(tuple(stops), has_logprobs=has_logprobs)
-    deltas = []
+    answer = new_answer(stops, has_logprobs=has_logprobs)
+    deltas: list[Delta] = []
     for row in rows:
         detokenizer.fill(tokenizer, [row])
         deltas += answer.push(row)
         if answer.is_cut:
-            return deltas
-    return deltas + answer.flush()
+            return only_text(deltas)
+    return only_text(deltas + answer.flush())
+
+
+def only_text(deltas: list[Delta]) -> list[TextDelta]:
+    texts = [delta for delta in deltas if isinstance(delta, TextDelta)]
+    assert len(texts) == len(deltas)
+    return texts
 
 
 def text_of(deltas: list[TextDelta]) -> str:
@@ -103,6 +116,20 @@ def test_each_piece_of_text_comes_with_its_bytes(
         assert all(token.top[0].token == token.token for token in tokens)
 
 
+@settings(deadline=None)
+@given(TEXTS, CUTS)
+def test_thought_has_as_many_tokens_as_it_was_made_of(thought: str, cuts: list[int]) -> None:
+    tokenizer = byte_tokenizer()
+    answer = Answer(ChatRequest("m"), AnswerFormat("qwen3"), is_in_thought=True)
+    detokenizer = Detokenizer()
+
+    for row in make_rows(tokenizer.encode(f"{thought}</think>{thought}"), cuts):
+        detokenizer.fill(tokenizer, [row])
+        answer.push(row)
+
+    assert answer.reasoning_tokens == len(thought.encode())
+
+
 def test_token_across_a_cut_is_one_of_the_answer() -> None:
     tokenizer = byte_tokenizer()
     rows = make_rows(tokenizer.encode("aé\nb"), [2, 1])
@@ -132,7 +159,7 @@ def test_token_without_text_comes_with_the_next_or_alone_at_the_end() -> None:
 
 
 def test_engine_without_logprobs_gives_none_of_them() -> None:
-    answer = AnswerText((), has_logprobs=True)
+    answer = new_answer([], has_logprobs=True)
 
     deltas = [*answer.push(Row("r", "some", 1)), *answer.push(Row("r", "", 0)), *answer.flush()]
 

@@ -4,25 +4,36 @@ import asyncio
 
 import pytest
 
-from appliance.api.openai.codec import chat_completion
-from appliance.chat.event import Finished, GenerationEvent, TextDelta, Usage
-from appliance.engine.wire import End, Row, TokenLogprob
+from appliance.api.openai.chat.codec import chat_completion
+from appliance.api.openai.choice import AnswerHead
+from appliance.chat.event import (
+    Finished,
+    GenerationEvent,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+)
+from appliance.chat.request import Tool
+from appliance.engine.wire import End, Row, ScriptPrompt, TokenLogprob
 from appliance.errors import (
     ApplianceError,
     DeadlineExceeded,
+    InvalidRequest,
     RequestCancelled,
     StepFailed,
     WorkerDied,
 )
-from appliance.manifest.spec import LimitsSpec
+from appliance.manifest.spec import ChatSpec, LimitsSpec
 from appliance.pipeline.generation import Generation
 from tests.pipeline.fake_engine import Stage, play
 
 
-def row(text: str, *, at: int = 0, is_last: bool = False, mark: float = 0.0) -> Row:
+def row(text: str, *, is_last: bool = False, mark: float = 0.0) -> Row:
     """Return a row of one token; `mark` is its log-probability, if not 0."""
-    logprobs = [TokenLogprob(1, mark, text.encode(), at=at)] if mark else []
-    return Row("r", text, 1, [1], End("stop", 1) if is_last else None, logprobs)
+    logprobs = [TokenLogprob(1, mark, text.encode())] if mark else []
+    end = End("stop", 1) if is_last else None
+    return Row("r", text, 1, [1], end, logprobs, [len(text)])
 
 
 async def read_all(generation: Generation) -> list[GenerationEvent]:
@@ -159,11 +170,13 @@ def test_whole_answer_has_only_the_log_probabilities_of_its_second_worker() -> N
         stage.engine.die()
         await stage.engine.has(2)
         stage.engine.streams[1].put(row("a", mark=-1.0))
-        stage.engine.streams[1].put(row("b", at=1, mark=-2.0, is_last=True))
+        stage.engine.streams[1].put(row("b", mark=-2.0, is_last=True))
 
         events = await whole
 
-        choice = chat_completion("r", "chat", events, has_logprobs=True)["choices"][0]
+        head = AnswerHead("r", "chat")
+        answer = chat_completion(head, [events], Usage(), has_logprobs=True)
+        choice = answer["choices"][0]
         assert choice["message"]["content"] == "ab"
         assert [each["logprob"] for each in choice["logprobs"]["content"]] == [-1.0, -2.0]
 
@@ -203,3 +216,83 @@ def test_request_that_lost_its_place_waits_again() -> None:
         assert stage.gauges() == (0, 0)
 
     play(test)
+
+
+def test_answer_is_read_as_the_manifest_says() -> None:
+    async def test(stage: Stage) -> None:
+        tools = (Tool("f"),)
+        generation = await stage.open(tools=tools)
+        call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+        for text in ("<think>", "plan", "</think>", "So: "):
+            stage.engine.streams[0].put(row(text))
+        stage.engine.streams[0].put(row(call, is_last=True))
+
+        events = await read_all(generation)
+
+        opened = events.pop(2)
+        assert isinstance(opened, ToolCallDelta)
+        assert opened.name == "f"
+        assert events == [
+            ReasoningDelta("plan"),
+            TextDelta("So:"),
+            ToolCallDelta(0, arguments="{}"),
+            Finished("tool_calls", Usage(1, 1, 0, 1)),
+        ]
+
+    play(test, chat=ChatSpec(reasoning_parser="qwen3", tool_parser="hermes"))
+
+
+def test_answer_to_a_prompt_without_messages_is_all_text() -> None:
+    async def test(stage: Stage) -> None:
+        generation = await stage.open(messages=(), prompt="go on")
+        stage.engine.streams[0].put(row("<think>a</think>", is_last=True))
+
+        events = await read_all(generation)
+
+        assert stage.engine.submits[0].prompt == ScriptPrompt("go on", 2)
+        assert events == [TextDelta("<think>a</think>"), Finished("stop", Usage(1, 1))]
+
+    play(test, chat=ChatSpec(reasoning_parser="qwen3"))
+
+
+def test_stop_string_is_reported_and_cancels_the_rest() -> None:
+    async def test(stage: Stage) -> None:
+        generation = await stage.open(stop=("END",))
+        stage.engine.streams[0].put(row("all EN"))
+        stage.engine.streams[0].put(row("D of it"))
+
+        events = await read_all(generation)
+
+        assert events == [TextDelta("all "), Finished("stop", Usage(1, 2), "END")]
+        assert stage.engine.cancelled == ["r0"]
+
+    play(test)
+
+
+def test_thoughts_of_a_lost_worker_are_not_counted() -> None:
+    async def test(stage: Stage) -> None:
+        generation = await stage.open()
+        generation.is_whole = True
+        stage.engine.streams[0].put(row("<think>lost"))
+        await generation.next_events()
+        stage.engine.die()
+        assert await generation.next_events() == []
+        await stage.engine.has(2)
+        stage.engine.streams[1].put(row("found", is_last=True))
+
+        assert await read_all(generation) == [TextDelta("found"), Finished("stop", Usage(1, 1))]
+
+    play(test, chat=ChatSpec(reasoning_parser="qwen3"))
+
+
+@pytest.mark.parametrize("clamps", [False, True])
+def test_more_tokens_than_the_server_allows_are_refused_or_cut(clamps: bool) -> None:
+    async def test(stage: Stage) -> None:
+        if clamps:
+            await stage.open(max_tokens=50, clamps_max_tokens=True)
+            assert stage.engine.submits[0].max_tokens == 20
+        else:
+            with pytest.raises(InvalidRequest):
+                await stage.open(max_tokens=50)
+
+    play(test, LimitsSpec(max_output_tokens=20))

@@ -13,6 +13,8 @@ import pytest
 
 from appliance.reconcile.watcher import Watcher, link_folders
 
+pytestmark = pytest.mark.slow
+
 QUIET = 0.03
 NEVER = 3600.0
 Calls = asyncio.Queue[str | None]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.chat.request import ChatRequest, Message
 from appliance.errors import ModelNotReady
 from appliance.registry.phase import Phase
 from tests.registry.stand import Stand, play, spec
@@ -126,5 +127,22 @@ def test_idle_model_stays_while_an_operator_wants_it(tmp_path: Path) -> None:
         stand.is_kept = False
 
         await stand.until(lambda: stand.seen().phase is Phase.ABSENT)
+
+    play(tmp_path, test)
+
+
+def test_counting_a_prompt_is_no_use_of_its_model(tmp_path: Path) -> None:
+    async def test(stand: Stand) -> None:
+        model = spec("a", residency={"idle_unload": "300ms"})
+        request = ChatRequest("chat", (Message("user", "one two three"),))
+        await stand.up(model)
+
+        while stand.seen().phase is Phase.READY:
+            assert await stand.pipeline.lexicon.count(request) == 3
+            await asyncio.sleep(0)
+
+        await stand.until(lambda: stand.seen().phase is Phase.ABSENT)
+        assert await stand.pipeline.lexicon.count(request) == 3
+        assert stand.seen().phase is Phase.ABSENT
 
     play(tmp_path, test)

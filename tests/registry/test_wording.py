@@ -115,3 +115,58 @@ def test_template_is_read_again_after_the_text_process_failed() -> None:
         await wording.ready("own.jinja")
 
     asyncio.run(main())
+
+
+def test_copy_that_is_read_before_its_load_is_read_anew_under_the_same_name() -> None:
+    async def main() -> None:
+        text = NotedText()
+        wording = Wording("chat", text, FOLDER)
+        wording.open(FILES)
+        await wording.ready("own.jinja")
+        before = wording.name("own.jinja")
+
+        await wording.begin(FILES, "auto")
+
+        assert wording.is_open
+        assert text.num_asked == 2
+        assert text.known == {wording.name("auto"): None}
+        assert before == wording.name("own.jinja")
+
+    asyncio.run(main())
+
+
+def test_who_waits_for_a_template_that_is_read_anew_waits_for_the_new_one() -> None:
+    async def main() -> None:
+        text = NotedText()
+        wording = Wording("chat", text, FOLDER)
+        wording.open(FILES)
+        text.error = TextProcessFailed("forgotten meanwhile")
+        waiting = asyncio.create_task(wording.ready("auto"))
+        await asyncio.sleep(0)
+        beginning = asyncio.create_task(wording.begin(FILES, "auto"))
+        await asyncio.sleep(0)
+        text.error = None
+
+        await beginning
+        await waiting
+
+        assert text.known == {wording.name("auto"): None}
+
+    asyncio.run(main())
+
+
+def test_copy_that_is_let_go_can_be_read_again_at_once() -> None:
+    async def main() -> None:
+        text = NotedText()
+        wording = Wording("chat", text, FOLDER)
+        wording.open(FILES)
+        await wording.ready("auto")
+
+        wording.forget_soon()
+        wording.open(FILES)
+        await wording.ready("auto")
+        await asyncio.sleep(0)
+
+        assert text.known == {wording.name("auto"): None}
+
+    asyncio.run(main())

@@ -132,7 +132,9 @@ class ManifestRoutes:
         return JsonResponse(revision_body(revision, in_force, has_text=True))
 
     async def _find(self, number: int) -> Revision:
-        revision = await self._control.records(History.find, number)
+        # SQLite knows no larger numbers.
+        is_number = abs(number) < 2**63
+        revision = await self._control.records(History.find, number) if is_number else None
         if revision is None:
             raise RevisionNotFound(number)
         return revision

@@ -4,12 +4,13 @@ from appliance.manifest.spec.access import AuthKeySpec, Role
 from appliance.manifest.spec.engine import EngineSpec
 from appliance.manifest.spec.manifest import Manifest
 from appliance.manifest.spec.memory import MemorySpec
-from appliance.manifest.spec.model import ModelLimitsSpec, ModelSpec, VerifySpec
-from appliance.manifest.spec.server import LimitsSpec, MetricsDoorSpec, ServerSpec
+from appliance.manifest.spec.model import ChatSpec, ModelLimitsSpec, ModelSpec, VerifySpec
+from appliance.manifest.spec.server import LimitsSpec, MetricsDoorSpec, ResponsesSpec, ServerSpec
 from appliance.manifest.spec.text import resolve_path
 
 __all__ = [
     "AuthKeySpec",
+    "ChatSpec",
     "EngineSpec",
     "LimitsSpec",
     "Manifest",
@@ -17,6 +18,7 @@ __all__ = [
     "MetricsDoorSpec",
     "ModelLimitsSpec",
     "ModelSpec",
+    "ResponsesSpec",
     "Role",
     "ServerSpec",
     "VerifySpec",

@@ -91,10 +91,10 @@ class ChatSpec(Section):
     template_kwargs: dict[str, Any] = Field(
         default={}, description="Values passed to the template."
     )
-    reasoning_parser: Annotated[ReasoningParser, Later("auto", "none", names="value")] = Field(
-        default="auto", description="How thoughts are told from answers."
+    reasoning_parser: Annotated[ReasoningParser, Later("auto", "none", "qwen3", names="value")] = (
+        Field(default="auto", description="How thoughts are told from answers.")
     )
-    tool_parser: Annotated[ToolParser, Later("auto", "none", names="value")] = Field(
+    tool_parser: Annotated[ToolParser, Later("auto", "none", "hermes", names="value")] = Field(
         default="auto", description="How tool calls are told from text."
     )
     thinking_budget: Annotated[int | None, Later(None)] = Field(

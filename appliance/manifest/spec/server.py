@@ -94,8 +94,18 @@ class TlsSpec(Section):
 class ResponsesSpec(Section):
     """What is kept of answers that later requests may refer to."""
 
-    store: int = Field(default=10_000, ge=0, description="Answers kept; the oldest go first.")
-    max_age: Seconds = Field(default=7 * 86400.0, gt=0, description="How long one is kept.")
+    store: int = Field(
+        default=10_000, ge=0, description="Answers kept for each key; the oldest go first."
+    )
+    max_age: Seconds = Field(
+        default=7 * 86400.0, gt=0, description="How long one is kept after it was last used."
+    )
+    max_bytes: Bytes = Field(
+        default=2**30, gt=0, description="Room for each key's answers; the oldest go first."
+    )
+    kind: Literal["memory", "sqlite"] = Field(
+        default="sqlite", description="Where: memory is empty after a restart."
+    )
 
 
 class MediaSpec(Section):
@@ -132,7 +142,7 @@ class ServerSpec(Section):
     trusted_hosts: Annotated[tuple[Host, ...], Later(())] = Field(
         default=(), description="Names that requests may call this machine by; none = any."
     )
-    responses: Annotated[ResponsesSpec, Later()] = Field(
+    responses: ResponsesSpec = Field(
         default=ResponsesSpec(), description="What is kept of answers."
     )
     media: Annotated[MediaSpec, Later()] = Field(

@@ -1,0 +1,36 @@
+"""Join the parts of a message into one text that knows where its media stand."""
+
+from appliance.chat.request import Media, MediaKind
+
+
+class Content:
+    """A message's text, whose parts become lines, and its media. Made and read by one caller."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._media: list[Media] = []
+        self._length = 0
+
+    def add_text(self, text: str) -> None:
+        """Add a part of text."""
+        self._length += len(text) + (1 if self._texts else 0)
+        self._texts.append(text)
+
+    def add_media(self, kind: MediaKind, url: str, place: str) -> None:
+        """Add a part that stands where the text is now; `place` is its path in the body."""
+        self._media.append(Media(kind, url, self._length, place))
+
+    @property
+    def text(self) -> str | None:
+        """The text; None if no part had any."""
+        return "\n".join(self._texts) if self._texts else None
+
+    @property
+    def media(self) -> tuple[Media, ...]:
+        """The media, in their order."""
+        return tuple(self._media)
+
+
+def file_url(data: str) -> str:
+    """Return a file's content as a data URL; base64 alone is one of no known type."""
+    return data if data.startswith("data:") else f"data:application/octet-stream;base64,{data}"

@@ -1,0 +1,1 @@
+"""Chat Completions: wire structs, codecs, route."""

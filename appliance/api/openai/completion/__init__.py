@@ -1,0 +1,1 @@
+"""Completions: wire structs, codecs, route."""

@@ -1,0 +1,65 @@
+"""Read an answer in pieces, and put together what came of it."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+from appliance.parsing.format import AnswerFormat
+from appliance.parsing.parsed import CallArguments, CallClosed, CallOpened, Parsed, Text, Thought
+from appliance.parsing.parser import AnswerParser
+
+BOTH = AnswerFormat(reasoning="qwen3", tools="hermes")
+NAMES = frozenset({"get_weather", "now"})
+WORDS = {Text: "text", Thought: "thought", CallOpened: "call", CallArguments: "arguments"}
+
+Part = tuple[str, str]
+
+
+def part_of(piece: Parsed) -> Part:
+    match piece:
+        case CallOpened(name=name):
+            return ("call", name)
+        case CallClosed(is_sound=is_sound):
+            return ("end", "sound" if is_sound else "broken")
+        case _:
+            return (WORDS[type(piece)], piece.text)
+
+
+def fold(pieces: Iterable[Parsed]) -> list[Part]:
+    """Return what the pieces say, those of one kind in a row as one."""
+    folded: list[Part] = []
+    for kind, text in map(part_of, pieces):
+        if folded and folded[-1][0] == kind and kind != "end":
+            folded.append((kind, folded.pop()[1] + text))
+        else:
+            folded.append((kind, text))
+    return folded
+
+
+def read_pieces(
+    texts: Iterable[str],
+    form: AnswerFormat = BOTH,
+    names: frozenset[str] = NAMES,
+    *,
+    is_in_thought: bool = False,
+) -> list[Parsed]:
+    parser = AnswerParser(form, names, is_in_thought=is_in_thought)
+    pieces = [piece for text in texts for piece in parser.feed(text)]
+    return pieces + parser.end()
+
+
+def read(text: str, *, is_in_thought: bool = False) -> list[Part]:
+    return fold(read_pieces([text], is_in_thought=is_in_thought))
+
+
+def splits(text: str) -> Iterator[list[str]]:
+    """Yield the text in single characters, and in two pieces, cut everywhere."""
+    yield list(text)
+    for cut in range(len(text) + 1):
+        yield [text[:cut], text[cut:]]
+
+
+def read_at(text: str, cuts: Iterable[int], *, is_in_thought: bool = False) -> list[Part]:
+    """Return what comes of the text when it is cut at the places that there are."""
+    edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
+    texts = [text[start:end] for start, end in itertools.pairwise(edges)]
+    return fold(read_pieces(texts, is_in_thought=is_in_thought))
