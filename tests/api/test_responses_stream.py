@@ -181,6 +181,18 @@ def test_end_is_told_once_with_what_is_sent() -> None:
     assert raw in told
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status"), [('{"a": 1}', "completed"), ('{"a": oh}', "incomplete")]
+)
+def test_call_that_its_model_broke_is_incomplete(arguments: str, status: str) -> None:
+    begun, more = ToolCallDelta(0, "call_1", "f"), ToolCallDelta(0, arguments=arguments)
+    events: list[GenerationEvent] = [begun, more, STOP]
+
+    (item,) = folded(events)["output"]
+
+    assert item["status"] == status
+
+
 def test_call_into_a_namespace_says_which() -> None:
     tools = [{"type": "namespace", "name": "crm", "description": "", "tools": [FUNCTION]}]
     events: list[GenerationEvent] = [ToolCallDelta(0, "call_0", "crm__f"), STOP]

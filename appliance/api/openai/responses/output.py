@@ -9,6 +9,7 @@ from appliance.api.openai.responses.listing import item_id
 from appliance.api.openai.responses.wire import Item
 from appliance.chat.event import Delta, ReasoningDelta, TextDelta, TokenLogprob, ToolCallDelta
 from appliance.chat.seal import seal
+from appliance.parsing.argument import is_object
 
 Status = Literal["in_progress", "completed", "incomplete"]
 Told = tuple[str, dict[str, Any]]
@@ -170,7 +171,10 @@ class CallOutput:
         return event.arguments
 
     def body(self, status: Status) -> Item:
-        """See OutputItem."""
+        """See OutputItem. A call that its model broke is incomplete, whatever comes after it."""
+        arguments = "" if status == "in_progress" else "".join(self._pieces)
+        if status == "completed" and not is_object(arguments):
+            status = "incomplete"
         return {
             "id": self.id,
             "type": "function_call",
@@ -178,7 +182,7 @@ class CallOutput:
             "call_id": self._call_id,
             "name": self._name,
             **self._namespace,
-            "arguments": "" if status == "in_progress" else "".join(self._pieces),
+            "arguments": arguments,
         }
 
     def opening(self) -> list[Told]:
