@@ -6,6 +6,7 @@ from appliance.api.anthropic.routes import MessagesRoutes
 from appliance.api.inference import Inference
 from appliance.api.openai.chat.routes import ChatRoutes
 from appliance.api.openai.completion.routes import CompletionRoutes
+from appliance.api.openai.embedding import EmbeddingRoutes
 from appliance.api.openai.model import ModelRoutes
 from appliance.api.openai.request import RequestRoutes
 from appliance.api.openai.responses.background import Background
@@ -15,7 +16,11 @@ from appliance.api.openai.token import TokenRoutes
 
 def inference_handlers(inference: Inference, background: Background) -> list[HTTPRouteHandler]:
     """Return the handlers of every inference path that the manifest opens."""
-    handlers = [*RequestRoutes(inference).handlers(), *ModelRoutes(inference).handlers()]
+    handlers = [
+        *EmbeddingRoutes(inference).handlers(),
+        *ModelRoutes(inference).handlers(),
+        *RequestRoutes(inference).handlers(),
+    ]
     if inference.server.endpoints.chat.enabled:
         handlers += [
             *ChatRoutes(inference).handlers(),

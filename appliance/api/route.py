@@ -11,6 +11,7 @@ from appliance.api.admin.wire import LogLevelBody, RollbackBody
 from appliance.api.anthropic.wire import CountBody, MessagesBody
 from appliance.api.openai.chat.wire import ChatBody
 from appliance.api.openai.completion.wire import CompletionBody
+from appliance.api.openai.embedding import EmbeddingBody
 from appliance.api.openai.model import (
     AnthropicModel,
     AnthropicModelPage,
@@ -156,6 +157,13 @@ _INFERENCE = (
         body=DetokenizeBody,
         answer=DetokenizeAnswer,
         errors=_WORDING,
+    ),
+    Route(
+        "POST",
+        "/v1/embeddings",
+        "Say that a model does not embed: none here does yet",
+        body=EmbeddingBody,
+        errors=_NAMING,
     ),
     Route(
         "GET",

@@ -150,3 +150,10 @@ def test_late_failure_is_the_sdk_own_error(
     assert responses[-1].response.status == "failed"
     assert "script" in str(responses[-1].response.error)
     assert "script" in str(in_messages.value)
+
+
+def test_embeddings_are_refused_in_words_that_the_sdk_reads(by_openai: openai.OpenAI) -> None:
+    with pytest.raises(openai.PermissionDeniedError, match="embeddings") as caught:
+        by_openai.embeddings.create(model="chat", input=["a", "b"])
+
+    assert caught.value.code == "endpoint_disabled"
