@@ -117,8 +117,14 @@ def test_sampling_field_changes_the_answer(
     assert other != first
 
 
-@pytest.mark.parametrize(("field", "value"), [("n", 2), ("tools", [{}])])
-def test_field_that_no_model_honours_yet_is_refused_by_name(
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("response_format", {"type": "json_object"}),
+        ("tools", [{"type": "function", "function": {"name": "f"}}]),
+    ],
+)
+def test_field_that_the_model_cannot_honour_is_refused_by_name(
     appliance: RunningAppliance, field: str, value: object
 ) -> None:
     response = post_chat(

@@ -124,9 +124,9 @@ def test_narrowest_filter_leaves_the_greedy_answer(
 @pytest.mark.parametrize(
     ("ids", "max_tokens", "sampling", "kind", "param"),
     [
-        pytest.param([], 5, GREEDY, "invalid_request", "messages", id="empty"),
-        pytest.param([VOCAB_SIZE], 5, GREEDY, "invalid_request", "messages", id="vocabulary"),
-        pytest.param([-1], 5, GREEDY, "invalid_request", "messages", id="negative"),
+        pytest.param([], 5, GREEDY, "invalid_request", "prompt", id="empty"),
+        pytest.param([VOCAB_SIZE], 5, GREEDY, "invalid_request", "prompt", id="vocabulary"),
+        pytest.param([-1], 5, GREEDY, "invalid_request", "prompt", id="negative"),
         pytest.param([1], 0, GREEDY, "invalid_request", "max_tokens", id="max_tokens"),
         pytest.param([1], 5, SamplingParams(top_p=0.0), "invalid_request", "top_p", id="sampling"),
         pytest.param([1] * _CONTEXT, 1, GREEDY, "context_too_long", None, id="prompt"),
