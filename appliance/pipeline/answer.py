@@ -4,8 +4,6 @@ import secrets
 import string
 from collections.abc import Iterable
 
-import msgspec
-
 from appliance.chat import event
 from appliance.chat.event import (
     Delta,
@@ -36,7 +34,7 @@ class Answer:
     some; tokens of marks, thoughts and calls are left out, and all that comes behind a cut.
     `is_cut`: a stop string, or the one call that is wanted, has ended the answer.
     `reasoning_tokens` are those that begin in a thought's text. `has_broken_call`: there is a call
-    whose arguments are no JSON object; it is the last. `usage` is that of the rows read so far;
+    whose arguments are no JSON object; it is the last.
     `finish_reason` None: its end was not read yet.
     """
 
@@ -58,7 +56,7 @@ class Answer:
         self.is_cut = False
         self.reasoning_tokens = 0
         self.has_broken_call = False
-        self.usage = Usage()
+        self._prompt_tokens = self._cached_tokens = self._completion_tokens = 0
         self.finish_reason: FinishReason | None = None
 
     @property
@@ -66,9 +64,17 @@ class Answer:
         """The stop string that cut the answer, if one did."""
         return self._cutter.matched
 
+    @property
+    def usage(self) -> Usage:
+        """The tokens of the prompt and of the rows read so far."""
+        return Usage(
+            self._prompt_tokens, self._completion_tokens, self._cached_tokens, self.reasoning_tokens
+        )
+
     def accept(self, accepted: Accepted) -> None:
         """Note what the prompt came to."""
-        self.usage = Usage(accepted.prompt_tokens, 0, accepted.cached_tokens)
+        self._prompt_tokens = accepted.prompt_tokens
+        self._cached_tokens = accepted.cached_tokens
 
     def read(self, rows: Iterable[Row]) -> list[GenerationEvent]:
         """Return what rows come to, with Finished last if the answer ends with them.
@@ -83,12 +89,12 @@ class Answer:
             if self.is_cut:
                 return [*events, self._finish("stop", tokens)]
             if row.end is not None:
-                left = row.end.completion_tokens - self.usage.completion_tokens
+                left = row.end.completion_tokens - self._completion_tokens
                 if row.end.reason in ("stop", "length"):
                     events += self.flush()
                     return [*events, self._finish(row.end.reason, left)]
                 tokens = left
-        self._count(tokens)
+        self._completion_tokens += tokens
         return events
 
     def push(self, row: Row) -> list[Delta]:
@@ -123,16 +129,9 @@ class Answer:
         return "tool_calls" if is_complete and self._num_sound_calls else reason
 
     def _finish(self, engine_reason: FinishReason, tokens: int) -> Finished:
-        self._count(tokens)
+        self._completion_tokens += tokens
         self.finish_reason = self.reason(engine_reason)
         return Finished(self.finish_reason, self.usage, self.stop)
-
-    def _count(self, tokens: int) -> None:
-        self.usage = msgspec.structs.replace(
-            self.usage,
-            completion_tokens=self.usage.completion_tokens + tokens,
-            reasoning_tokens=self.reasoning_tokens,
-        )
 
     def _add(self, pieces: list[Parsed]) -> list[Delta]:
         deltas: list[Delta] = []
