@@ -12,6 +12,9 @@ from typing import Any
 import msgspec
 import yaml
 
+from appliance.api.anthropic.codec import message_body
+from appliance.api.anthropic.stream import MessagesCodec
+from appliance.api.anthropic.wire import MessagesBody
 from appliance.api.openai.chat.codec import chat_completion, to_chat_request
 from appliance.api.openai.chat.stream import ChatStreamCodec
 from appliance.api.openai.chat.wire import ChatBody
@@ -77,9 +80,17 @@ def _responses(raw: str, events: list[Event], usage: Usage) -> Written:
     return answer, ResponseStreamCodec(*parts_of(body), lambda status, answer: None)
 
 
+def _messages(raw: str, events: list[Event], usage: Usage) -> Written:
+    body = msgspec.json.decode(raw, type=MessagesBody)
+    shows = body.thinking is None or body.thinking.display != "omitted"
+    whole = message_body("r1", body.model, [event for _, event in events], shows_thoughts=shows)
+    return whole, MessagesCodec("r1", body.model, shows_thoughts=shows)
+
+
 _DIALECTS: dict[str, Callable[[str, list[Event], Usage], Written]] = {
     "chat": _chat,
     "completion": _completion,
+    "messages": _messages,
     "responses": _responses,
 }
 
