@@ -1,6 +1,8 @@
 """Join the parts of a message into one text that knows where its media stand."""
 
 from appliance.chat.request import Media, MediaKind
+from appliance.chat.seal import MAX_THOUGHT_BYTES
+from appliance.errors import InvalidRequest
 
 
 class Content:
@@ -29,6 +31,15 @@ class Content:
     def media(self) -> tuple[Media, ...]:
         """The media, in their order."""
         return tuple(self._media)
+
+
+def check_thoughts(num_chars: int, place: str) -> None:
+    """Refuse more of thoughts than one may be: little text unpacks to much, and no model reads it.
+
+    Raises InvalidRequest naming `place`, a path in the body.
+    """
+    if num_chars > MAX_THOUGHT_BYTES:
+        raise InvalidRequest(f"{place}: the thoughts are too long.", param=place)
 
 
 def file_url(data: str) -> str:

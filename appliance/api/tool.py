@@ -31,14 +31,12 @@ def to_tool(function: FunctionFields) -> Tool:
     return Tool(function.name, function.description, function.parameters, function.strict)
 
 
-def strict_fields(functions: list[FunctionFields], place: str) -> tuple[str, ...]:
+def strict_fields(tools: tuple[Tool, ...], place: str) -> tuple[str, ...]:
     """Return where a call is wanted to fit its schema for sure, which is not served yet.
 
-    `place` is a path in the body with `{}` for a function's number.
+    `place` is a path in the body with `{}` for a tool's number.
     """
-    return tuple(
-        f"{place.format(index)}.strict" for index, each in enumerate(functions) if each.strict
-    )
+    return tuple(f"{place.format(index)}.strict" for index, each in enumerate(tools) if each.strict)
 
 
 def named_choice(name: str, tools: tuple[Tool, ...]) -> ToolChoice:

@@ -10,10 +10,10 @@ from typing import TypeVar
 import msgspec
 
 from appliance.api.anthropic.wire import Block, Source, WireMessage
-from appliance.api.content import Content
+from appliance.api.content import Content, check_thoughts
 from appliance.api.tool import arguments_text
 from appliance.chat.request import Message, ToolCall
-from appliance.chat.seal import MAX_THOUGHT_BYTES, unseal
+from appliance.chat.seal import unseal
 from appliance.errors import InvalidRequest
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ def read_messages(messages: list[WireMessage]) -> list[Message]:
         place = f"messages[{index}]"
         for turn in _read_message(message, place):
             num_thought += len(turn.thought or "")
-            _check_thought(num_thought, place)
+            check_thoughts(num_thought, place)
             turns.append(turn)
     return turns
 
@@ -140,14 +140,8 @@ def _read_thinking(turn: _Turn, block: Block, place: str) -> None:
     thought = block.thinking or unseal(block.signature or block.data or "")
     if thought:
         turn.num_thought += len(thought)
-        _check_thought(turn.num_thought, place)
+        check_thoughts(turn.num_thought, place)
         turn.thoughts.append(thought)
-
-
-def _check_thought(num_chars: int, place: str) -> None:
-    """Refuse thoughts that little text unpacks to: no model could read that many."""
-    if num_chars > MAX_THOUGHT_BYTES:
-        raise InvalidRequest(f"{place}: the thoughts are too long.", param=place)
 
 
 def _read_tool_use(turn: _Turn, block: Block, place: str) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from appliance.api.anthropic.block import read_messages, read_system, wire_call_id
 from appliance.api.anthropic.wire import CountBody, MessagesBody, WireTool
-from appliance.api.tool import mode_choice, named_choice, unserved_choice
+from appliance.api.tool import mode_choice, named_choice, strict_fields, unserved_choice
 from appliance.chat.event import (
     Finished,
     GenerationEvent,
@@ -60,7 +60,7 @@ def to_prompt(body: CountBody) -> ChatRequest:
         allows_parallel_calls=not (wish and wish.disable_parallel_tool_use),
         thinking=_thinking(body),
         template_kwargs=body.chat_template_kwargs or {},
-        unserved=_unserved(body, choice),
+        unserved=_unserved(body, tools, choice),
     )
 
 
@@ -117,14 +117,11 @@ def _thinking(body: CountBody) -> Thinking:
     return Thinking(is_enabled, effort, is_firm=False, param="output_config.effort")
 
 
-def _unserved(body: CountBody, choice: ToolChoice) -> tuple[str, ...]:
-    strict = [
-        f"tools[{index}].strict" for index, tool in enumerate(body.tools or ()) if tool.strict
-    ]
+def _unserved(body: CountBody, tools: tuple[Tool, ...], choice: ToolChoice) -> tuple[str, ...]:
     has_format = body.output_config is not None and body.output_config.format is not None
     return (
         *unserved_choice(choice),
-        *strict,
+        *strict_fields(tools, "tools[{}]"),
         *(["output_config.format"] if has_format else []),
         *([] if body.output_format is None else ["output_format"]),
     )

@@ -7,7 +7,7 @@ from litestar.types import ASGIApp
 from appliance.api.anthropic.codec import message_body, to_chat_request, to_prompt
 from appliance.api.anthropic.stream import MessagesCodec
 from appliance.api.anthropic.wire import CountBody, MessagesBody
-from appliance.api.body import BodyReader, JsonResponse
+from appliance.api.body import JsonResponse
 from appliance.api.inference import AnyRequest, Inference
 
 
@@ -16,14 +16,11 @@ class MessagesRoutes:
 
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
-        limits, metrics = inference.server.limits, inference.metrics
-        self._body = BodyReader(MessagesBody, "messages", limits, metrics)
-        self._count_body = BodyReader(CountBody, "messages", limits, metrics)
+        self._body = inference.reader(MessagesBody, "messages")
+        self._count_body = inference.reader(CountBody, "messages")
 
     def handlers(self) -> list[HTTPRouteHandler]:
         """Return the route handlers, for a Litestar app."""
-        if not self._inference.server.endpoints.chat.enabled:
-            return []
         role = {"role": "inference"}
         return [
             post("/v1/messages", opt=role, status_code=200)(self._create),

@@ -46,7 +46,7 @@ def to_chat_request(body: ChatBody) -> ChatRequest:
         unserved=(
             *unserved_fields(body),
             *unserved_choice(choice),
-            *strict_fields(functions, "tools[{}].function"),
+            *strict_fields(tools, "tools[{}].function"),
             *unserved_history(body.messages),
         ),
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from appliance.api.content import Content, file_url
+from appliance.api.content import Content, check_thoughts, file_url
 from appliance.api.openai.part import add_part
 from appliance.api.openai.responses.wire import (
     CallItem,
@@ -19,7 +19,7 @@ from appliance.api.openai.responses.wire import (
 )
 from appliance.api.tool import arguments_text
 from appliance.chat.request import Message, ToolCall
-from appliance.chat.seal import MAX_THOUGHT_BYTES, unseal
+from appliance.chat.seal import unseal
 from appliance.errors import InvalidRequest
 
 _OWN_FIELDS = {"type", "id", "call_id", "status", "name"}
@@ -117,8 +117,7 @@ class Conversation:
         sealed = unseal(item.encrypted_content) if item.encrypted_content else None
         thought = sealed or "\n".join(part.text for part in item.content or item.summary or ())
         self._num_thought += len(thought)
-        if self._num_thought > MAX_THOUGHT_BYTES:
-            raise InvalidRequest("input: the thoughts are too long.", param="input")
+        check_thoughts(self._num_thought, "input")
         if self._turn is not None and self._turn.is_begun:
             self._end_turn()
         turn = self._open_turn()
