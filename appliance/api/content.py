@@ -1,4 +1,4 @@
-"""Join the parts of a message into one text that knows where its media stand."""
+"""Join the parts of a message into one text that knows where its media stand; bound thoughts."""
 
 from appliance.chat.request import Media, MediaKind
 from appliance.chat.seal import MAX_THOUGHT_BYTES
@@ -34,7 +34,7 @@ class Content:
 
 
 def check_thoughts(num_chars: int, place: str) -> None:
-    """Refuse more of thoughts than one may be: little text unpacks to much, and no model reads it.
+    """Refuse thoughts of more characters than one may have bytes: little text unpacks to much.
 
     Raises InvalidRequest naming `place`, a path in the body.
     """

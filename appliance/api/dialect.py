@@ -15,7 +15,7 @@ from appliance.api.openai.token import TokenRoutes
 
 
 def inference_handlers(inference: Inference, background: Background) -> list[HTTPRouteHandler]:
-    """Return the handlers of every inference path that the manifest opens."""
+    """Return the handlers of inference; those of chat only if the manifest opens its door."""
     handlers = [
         *EmbeddingRoutes(inference).handlers(),
         *ModelRoutes(inference).handlers(),

@@ -71,6 +71,7 @@ models: []
 
     assert "/v1/models" in paths
     assert "/v1/chat/completions" not in paths
+    assert not any(path.startswith(("/v1/messages", "/v1/responses")) for path in paths)
 
 
 def test_route_that_is_not_in_the_table_is_an_error() -> None:

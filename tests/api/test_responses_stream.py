@@ -182,7 +182,8 @@ def test_end_is_told_once_with_what_is_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status"), [('{"a": 1}', "completed"), ('{"a": oh}', "incomplete")]
+    ("arguments", "status"),
+    [('{"a": 1}', "completed"), ('{"a": oh}', "incomplete"), ("", "incomplete")],
 )
 def test_call_that_its_model_broke_is_incomplete(arguments: str, status: str) -> None:
     begun, more = ToolCallDelta(0, "call_1", "f"), ToolCallDelta(0, arguments=arguments)

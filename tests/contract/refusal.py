@@ -39,6 +39,7 @@ KINDS: dict[str, type[msgspec.Struct]] = {
 FUNCTION = {"name": "f", "parameters": {"type": "object"}}
 TOOL = {"type": "function", "function": FUNCTION}
 STRICT = {"type": "function", "function": FUNCTION | {"strict": True}}
+NAMED = {"type": "function", "function": {"name": "f"}}
 FLAT = {"type": "function", **FUNCTION}
 OWN = {"name": "f", "input_schema": {"type": "object"}}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -48,6 +49,7 @@ JSON = {"format": {"type": "json_object"}}
 PARTLY: list[Case] = [
     (CHAT, "messages[0].function_call", {"messages": [CALLED]}),
     (CHAT, "tool_choice", {"tools": [TOOL], "tool_choice": "required"}),
+    (CHAT, "tool_choice", {"tools": [TOOL], "tool_choice": NAMED}),
     (
         CHAT,
         "tools[0].function.strict",

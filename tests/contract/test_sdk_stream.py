@@ -157,3 +157,8 @@ def test_embeddings_are_refused_in_words_that_the_sdk_reads(by_openai: openai.Op
         by_openai.embeddings.create(model="chat", input=["a", "b"])
 
     assert caught.value.code == "endpoint_disabled"
+
+
+def test_embeddings_of_an_unknown_model_are_not_found(by_openai: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError):
+        by_openai.embeddings.create(model="nobody", input="a")
