@@ -46,7 +46,8 @@ class Tokenizer:
     """A model's tokenizer. Never changes once loaded; every method may be called from any thread.
 
     `special_tokens` maps names such as `bos_token` to their text, as templates want them;
-    `eos_token_ids` are the ids that end an answer.
+    `eos_token_ids` are the ids that end an answer. `added_tokens` maps the texts that are never
+    split to their ids; those in `special_ids` are no part of an answer's text.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class Tokenizer:
         self.special_tokens = special_tokens
         self.eos_token_ids = eos_token_ids
         added = backend.get_added_tokens_decoder()
-        self._skipped = frozenset(number for number, token in added.items() if token.special)
+        self.added_tokens = {token.content: number for number, token in added.items()}
+        self.special_ids = frozenset(number for number, token in added.items() if token.special)
         self._token_bytes: dict[int, bytes] = {}
         self._is_byte_level = self._piece_text(_BYTE_LEVEL_SPACE) == " "
         self._has_byte_fallback = self._piece_text("<0x41>") == "A"
@@ -148,7 +150,7 @@ class Tokenizer:
         piece: str | None = self._backend.id_to_token(number)
         if piece is None:
             return b""
-        if number in self._skipped:
+        if number in self.special_ids:
             return piece.encode()
         if self._is_byte_level:
             try:
@@ -168,20 +170,29 @@ class Tokenizer:
         text: str = decoder.decode([_NEIGHBOUR, piece])
         return text[len(before) :]
 
-    def decoder(self) -> "TextDecoder":
-        """Return a decoder for one answer's ids, as they come."""
-        return TextDecoder(self, self._skipped)
+    def decoder(self, shown: Sequence[str] = ()) -> "TextDecoder":
+        """Return a decoder for one answer's ids, as they come.
+
+        Special tokens that stand in one of the texts `shown` are then text like any other.
+        """
+        kept = {
+            number: text
+            for text, number in self.added_tokens.items()
+            if number in self.special_ids and any(text in mark for mark in shown)
+        }
+        return TextDecoder(self, kept)
 
 
 class TextDecoder:
     """Decode one answer piece by piece: all pieces together are `decode` of all ids.
 
+    Only that the special tokens in `kept`, which maps them to their texts, are in it too.
     A piece never ends inside a character. Belongs to one thread.
     """
 
-    def __init__(self, tokenizer: Tokenizer, skipped: frozenset[int]) -> None:
+    def __init__(self, tokenizer: Tokenizer, kept: dict[int, str]) -> None:
         self._tokenizer = tokenizer
-        self._skipped = skipped
+        self._kept = kept
         # Some decoders join a token with what stands before it, so each is decoded behind the
         # ids that gave the last piece of text.
         self._context: list[int] = []
@@ -201,7 +212,7 @@ class TextDecoder:
 
     def push(self, ids: Iterable[int]) -> str:
         """Add ids and return the text that is now certain, possibly none."""
-        return "".join(self._add(number) for number in ids if number not in self._skipped)
+        return "".join(self._add(number) for number in ids)
 
     def flush(self) -> str:
         """Return the text still held; what stays incomplete reads as replacement characters."""
@@ -209,6 +220,8 @@ class TextDecoder:
         return self._release(len(self._held), text)
 
     def _add(self, number: int) -> str:
+        if number in self._tokenizer.special_ids:
+            return self._keep(self._kept.get(number, ""))
         self._held.append(number)
         text = self._text(self._held)
         if text and not text.endswith(_REPLACEMENT):
@@ -216,6 +229,14 @@ class TextDecoder:
         if len(self._held) > _MOST_HELD:
             return self._settle(text)
         return ""
+
+    def _keep(self, mark: str) -> str:
+        """Return what a special token adds: as it stands, whatever decoders make of its letters."""
+        if not mark:
+            return ""
+        text = self.flush() + mark
+        self._released += len(mark)
+        return text
 
     def _text(self, ids: list[int]) -> str:
         joined = self._tokenizer.decode(self._context + ids)

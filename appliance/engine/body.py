@@ -48,6 +48,10 @@ class Body(Protocol):
     def tokenizer(self) -> "Tokenizer | None":
         """What turns ids into text; set once, used by the reader thread."""
 
+    def prepare(self, submit: Submit, wake: Callable[[], None]) -> bool:
+        """Say whether `check` would be quick. Else what it needs is made in another thread, which
+        then calls `wake`."""
+
     def check(self, submit: Submit) -> int:
         """Return the prompt's length in tokens.
 

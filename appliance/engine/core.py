@@ -58,6 +58,8 @@ class Core:
         self._open_body = open_body
         self._model = ""
         self._roster = Roster()
+        # Those whose grammar is being compiled.
+        self._unready: dict[str, Submit] = {}
         self._published = (0, 0)
         self._number = 0
         self._started: float | None = None
@@ -143,10 +145,15 @@ class Core:
                 self._recover(body, error)
             self._started = None
         self._started = time.monotonic()
+        for submit in self._unready.values():
+            self._refuse(submit, _UNLOADED)
         self._roster.end_all(self._last.error if self._last else _UNLOADED)
         self._publish({})
 
     def _turn(self, body: Body, frames: list[ToWorker]) -> None:
+        # First, since what was compiled for them may be dropped for those that come.
+        for submit in tuple(self._unready.values()):
+            self._take_in(body, submit)
         for frame in frames:
             self._obey(body, frame)
         if self._is_closing:
@@ -184,9 +191,9 @@ class Core:
     def _obey(self, body: Body, frame: ToWorker) -> None:
         match frame:
             case Submit():
-                self._submit(body, frame)
+                self._take_in(body, frame)
             case Cancel():
-                self._roster.cancel(body, frame.id)
+                self._cancel(body, frame.id)
             case Limits():
                 self._limit(body, frame)
             case Drain():
@@ -201,6 +208,26 @@ class Core:
             body.set_limits(frame.limits)
         except Exception:  # the engine thread's outer loop: no request is to blame
             log.exception("limits_failed", model=self._model)
+
+    def _take_in(self, body: Body, submit: Submit) -> None:
+        """Submit a request, or let it wait until that is quick."""
+        is_new = self._unready.get(submit.id, submit) is submit
+        if is_new and not body.prepare(submit, self._wake):
+            self._unready[submit.id] = submit
+            return
+        if is_new:
+            self._unready.pop(submit.id, None)
+        self._submit(body, submit)
+
+    def _wake(self) -> None:
+        self._inbox.put(None)
+
+    def _cancel(self, body: Body, request_id: str) -> None:
+        submit = self._unready.pop(request_id, None)
+        if submit is None:
+            self._roster.cancel(body, request_id)
+        else:
+            self._refuse(submit, WireError("stopped", "The request was cancelled."))
 
     def _submit(self, body: Body, submit: Submit) -> None:
         try:
@@ -220,7 +247,7 @@ class Core:
         self._outbox.post(Accepted(model=self._model, id=submit.id, prompt_tokens=prompt_tokens))
 
     def _check(self, body: Body, submit: Submit) -> int:
-        if submit.id in self._roster:
+        if submit.id in self._roster or submit.id in self._unready:
             raise InvalidRequest(f"A request '{submit.id}' is running already.")
         if submit.max_tokens < 1:
             raise InvalidRequest("max_tokens must be at least 1.", param="max_tokens")

@@ -24,12 +24,14 @@ Arrays = dict[str, mx.array]
 class Features:
     """What at least one row of a batch asks for; the same features are the same computation.
 
+    `has_mask`: not every row may have every token.
     `cut_width`: how many of a row's best scores decide top_p and top_k, 0 = no row has either.
     `num_tops`: how many of the likeliest tokens are listed, None = no log-probabilities at all.
     """
 
     has_penalty: bool = False
     has_bias: bool = False
+    has_mask: bool = False
     is_random: bool = False
     has_min_p: bool = False
     cut_width: int = 0
@@ -40,12 +42,14 @@ def make_draw(features: Features, *, compiled: bool) -> Callable[[mx.array, Arra
     """Return the function from logits (B, V) and the rows' arrays to the next tokens.
 
     The rows' arrays, those that the features call for: `history` (B, V) int32 and `repetition`,
-    `frequency`, `presence` (B, 1); `bias_ids`, `bias` (B, N); `key` (B, 2) uint32, `is_random`,
+    `frequency`, `presence` (B, 1); `bias_ids`, `bias` (B, N); `mask` (B, V / 32) uint32, of which
+    bit n % 32 of word n // 32 allows token n; `key` (B, 2) uint32, `is_random`,
     `inverse_temperature`, `log_min_p`, `top_p`, `top_k` (B, 1). It returns `tokens` int32 (B,),
-    `is_sound` bool (B,), with log-probabilities `logprobs` (B,), `top_ids` and `top_logprobs`
-    (B, K), and the `key` and `history` of the next step. Nothing is evaluated.
+    the same as `column` (B, 1), `is_sound` bool (B,), with log-probabilities `logprobs` (B,),
+    `top_ids` and `top_logprobs` (B, K), and the `key` and `history` of the next step. Nothing is
+    evaluated.
 
-    The order: penalties, bias, then for random rows the filters and the temperature. Neutral
+    The order: penalties, bias, mask, then for random rows the filters and the temperature. Neutral
     values (penalties 1 and 0, bias 0, temperature 1, `top_p` infinity, `top_k` the vocabulary's
     size, `log_min_p` minus infinity) change nothing.
     """
@@ -61,10 +65,13 @@ def _draw(features: Features, logits: mx.array, rows: Arrays) -> Arrays:
         scores = _penalise(scores, rows)
     if features.has_bias:
         scores = scores.at[_row_numbers(scores), rows["bias_ids"]].add(rows["bias"])
+    if features.has_mask:
+        scores = mx.where(_unpack(rows["mask"], scores.shape[-1]), scores, -mx.inf)
     if features.is_random:
         scores = _randomise(features, scores, rows)
     tokens = mx.argmax(scores, axis=-1, keepdims=True).astype(mx.int32)
-    made = {"tokens": tokens[:, 0], "is_sound": _find_sound(raw, scores, tokens)}
+    is_sound = _find_sound(raw, scores, tokens)
+    made = {"tokens": tokens[:, 0], "column": tokens, "is_sound": is_sound}
     if features.num_tops is not None:
         made |= _list_tops(raw, tokens, features.num_tops)
     if features.is_random:
@@ -84,6 +91,12 @@ def _find_sound(raw: mx.array, scores: mx.array, tokens: mx.array) -> mx.array:
 
 def _row_numbers(array: mx.array) -> mx.array:
     return mx.arange(array.shape[0])[:, None]
+
+
+def _unpack(words: mx.array, size: int) -> mx.array:
+    """Return bits (B, size) as booleans."""
+    bits = mx.bitwise_and(words[:, :, None] >> mx.arange(32, dtype=mx.uint32), 1)
+    return bits.reshape(words.shape[0], -1)[:, :size].astype(mx.bool_)
 
 
 def _penalise(scores: mx.array, rows: Arrays) -> mx.array:

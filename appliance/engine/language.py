@@ -1,6 +1,8 @@
 """Serve a language model: read prompts beside the decode steps of everyone who runs."""
 
 import time
+from collections.abc import Callable
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -8,8 +10,10 @@ import mlx.core as mx
 from mlx import nn
 
 from appliance.chat.tokenizer import Tokenizer
+from appliance.constraints.guide import Words
 from appliance.engine.body import Outcome
 from appliance.engine.foreign import FOREIGN_ERRORS
+from appliance.engine.guidance import Guidance
 from appliance.engine.prompt import PromptReader
 from appliance.engine.rows import Flight, Rows, Running
 from appliance.engine.share import MemoryShare
@@ -21,6 +25,11 @@ from appliance.scheduler.pace import Pace
 from appliance.scheduler.sequence import Sequence
 
 _UNSOUND = WireError("step_failed", "The model gave no usable numbers for this request.")
+
+
+def _stuck(running: Running) -> WireError:
+    reason = running.guide.error if running.guide is not None else ""
+    return WireError("step_failed", f"The answer's grammar leads nowhere: {reason or 'no token'}.")
 
 
 class _Read(NamedTuple):
@@ -60,6 +69,7 @@ class LanguageBody:
         self.footprint_bytes = loaded.share.footprint_bytes
         self.max_sequences = max_sequences
         self._vocab_size = loaded.vocab_size
+        self._guidance = Guidance(loaded.tokenizer, loaded.vocab_size)
         self._model = loaded.model
         self._rows = loaded.rows
         self._reader = loaded.reader
@@ -71,6 +81,10 @@ class LanguageBody:
         self._landed_at: float | None = None
         self._in_turns = not runs_ahead
         self._has_read = False
+
+    def prepare(self, submit: Submit, wake: Callable[[], None]) -> bool:
+        """Say whether a request's grammar is compiled; see Body."""
+        return self._guidance.prepare(submit, wake)
 
     def check(self, submit: Submit) -> int:
         """Return the number of ids; see Body."""
@@ -85,6 +99,7 @@ class LanguageBody:
                 param="prompt",
             )
         check_sampling(submit, self._vocab_size)
+        self._guidance.check(submit)
         needed = self._space.lone_bytes(len(ids), submit.max_tokens)
         limit = self._share.limit_bytes
         if limit is not None and needed > limit:
@@ -122,9 +137,10 @@ class LanguageBody:
         self._space.fit_rows(outcome)
         if self._flight is not None and not self._can_run_ahead():
             mx.eval(self._flight.sampled.tokens)
-        flight = self._rows.decode()
+        is_first = self._flight is None
+        flight = self._decode(outcome)
         landing, self._flight = self._flight, flight
-        if landing is None and flight is not None and not flight.is_steady:
+        if is_first and flight is not None and not flight.is_steady:
             # Who begins waits for nobody: the first tokens are taken before a step is queued ahead.
             landing, self._flight = flight, None
         is_alone = flight is None and landing is None
@@ -150,7 +166,7 @@ class LanguageBody:
         begin = time.perf_counter()
         if flight is None and self._has_read:
             self._space.fit_rows(outcome)
-            flight = self._rows.decode()
+            flight = self._decode(outcome)
         self._has_read = flight is None
         if flight is None:
             self._read(outcome, is_alone=not len(self._rows), waits=True)
@@ -197,7 +213,36 @@ class LanguageBody:
     def close(self) -> None:
         """Free the model."""
         self.reset()
+        self._guidance.close()
         del self._rows, self._reader, self._model
+
+    def _decode(self, outcome: Outcome) -> Flight | None:
+        """Queue a decode step; if rows have guides, take the tokens of the one before in between.
+
+        Only these say what may come next. That is found out in another thread, while this one
+        queues, and the device computes, how likely everything is.
+        """
+        if not self._rows.are_guided:
+            return self._rows.decode()
+        places = self._rows.places()
+        coming = self._guidance.foresee(places, self._flight)
+        try:
+            return self._rows.decode(lambda: self._allow(places, coming.result(), outcome))
+        finally:
+            wait([coming])
+
+    def _allow(
+        self, places: list[Running | None], words: Words, outcome: Outcome
+    ) -> mx.array | None:
+        """Return the masks of the next tokens, having taken those in flight."""
+        flight, self._flight = self._flight, None
+        if flight is not None:
+            self._land(flight, self._chunks[0], outcome)
+        for running, row in zip(places, words, strict=True):
+            if running is not None and not running.is_gone and not row.any():
+                outcome.ends[running.submit.id] = _stuck(running)
+                self._rows.leave(running)
+        return mx.array(words)
 
     def _land(self, flight: Flight, before: _Read | None, outcome: Outcome) -> None:
         """Read a flight's tokens, waiting for them, and let those that end leave."""
@@ -222,8 +267,7 @@ class LanguageBody:
         if submit.logprobs is not None:
             row.logprobs = [flight.sampled.logprob(index, submit.logprobs)]
         outcome.rows.append(row)
-        running.num_landed += 1
-        if token in running.stop_ids:
+        if running.take(token):
             outcome.ends[submit.id] = "stop"
         elif running.num_landed == submit.max_tokens:
             outcome.ends[submit.id] = "length"
@@ -300,6 +344,7 @@ class LanguageBody:
                 prompt.sequence,
                 frozenset(token for token in stop_ids if token < self._vocab_size),
                 len(prompt.sequence.produced),
+                self._guidance.guide(prompt.submit, prompt.sequence.produced),
             )
             self._rows.join(running, prompt)
 

@@ -16,8 +16,11 @@ from appliance.engine.wire import (
     PROTOCOL_VERSION,
     Close,
     Hello,
+    Refused,
     Row,
     Step,
+    Submit,
+    TokenPrompt,
     to_worker_decoder,
 )
 
@@ -35,6 +38,16 @@ class Detokenizer:
 
     def __init__(self) -> None:
         self._decoders: dict[str, TextDecoder] = {}
+        self._shown: dict[str, tuple[str, ...]] = {}
+
+    def expect(self, submit: Submit) -> None:
+        """Note which special tokens a request wants in its text; forgotten with its end."""
+        if submit.shown and isinstance(submit.prompt, TokenPrompt):
+            self._shown[submit.id] = submit.shown
+
+    def forget(self, request_id: str) -> None:
+        """Forget a request that was refused."""
+        self._shown.pop(request_id, None)
 
     def fill(self, tokenizer: "Tokenizer", rows: list[Row]) -> None:
         """Give every row the text and lengths of its ids, and fill in its `logprobs`.
@@ -44,7 +57,8 @@ class Detokenizer:
         for row in rows:
             decoder = self._decoders.get(row.id)
             if decoder is None:
-                decoder = self._decoders[row.id] = tokenizer.decoder()
+                shown = self._shown.pop(row.id, ())
+                decoder = self._decoders[row.id] = tokenizer.decoder(shown)
             is_stopped = row.end is not None and row.end.reason == "stop"
             ids = row.ids[:-1] if is_stopped else row.ids
             row.logprobs = row.logprobs[: len(ids)]
@@ -129,7 +143,10 @@ class Reader:
         if not data:
             raise EOFError
         for body in self._splitter.feed(data):
-            self._inbox.put(self._decoder.decode(body))
+            frame = self._decoder.decode(body)
+            if isinstance(frame, Submit):
+                self._detokenizer.expect(frame)
+            self._inbox.put(frame)
 
     def _flush(self) -> bool:
         """Send what can be sent now; say whether everything there will ever be was sent."""
@@ -148,10 +165,11 @@ class Reader:
     def _take(self) -> bytes:
         frames = self._outbox.take()
         tokenizer = self._core.body.tokenizer if self._core.body else None
-        if tokenizer is not None:
-            for frame in frames:
-                if isinstance(frame, Step):
-                    self._detokenizer.fill(tokenizer, frame.rows)
+        for frame in frames:
+            if isinstance(frame, Refused):
+                self._detokenizer.forget(frame.id)
+            elif isinstance(frame, Step) and tokenizer is not None:
+                self._detokenizer.fill(tokenizer, frame.rows)
         return b"".join(map(encode_frame, frames))
 
     def _pulse(self) -> None:

@@ -1,11 +1,13 @@
 """Keep the sequences that decode in the rows of a batch, and step them all at once."""
 
+from collections.abc import Callable
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import mlx.core as mx
 
+from appliance.constraints.guide import Guide
 from appliance.engine.prompt import Prompt
 from appliance.engine.sampling import BatchSampler, Sampled
 from appliance.engine.wire import Submit
@@ -35,19 +37,39 @@ class Batch(Protocol):
 class Running:
     """A sequence that decodes: `num_asked` tokens were asked of the device, `num_landed` came.
 
-    Both count the `num_before` that were made before a preemption.
+    Both count the `num_before` that were made before a preemption. With a `guide` it has to be
+    said before every step what may come next.
     """
 
     submit: Submit
     sequence: Sequence
     stop_ids: frozenset[int]
     num_before: int
+    guide: Guide | None = None
+    # What the guide said of the token that is about to come, if it was told already.
+    foretold: bool | None = None
     num_asked: int = 0
     num_landed: int = 0
     is_gone: bool = False
 
     def __post_init__(self) -> None:
         self.num_asked = self.num_landed = self.num_before
+
+    def take(self, token: int) -> bool:
+        """Note a token that came; say whether it ends the answer."""
+        self.num_landed += 1
+        if self.guide is None:
+            return token in self.stop_ids
+        is_end = self.guide.take(token) if self.foretold is None else self.foretold
+        self.foretold = None
+        if self.guide.is_over:
+            self.guide = None
+        return is_end
+
+    def foretell(self, token: int) -> None:
+        """Tell the guide of a token before it is taken; in any thread that nobody runs beside."""
+        if self.guide is not None and not self.is_gone:
+            self.foretold = self.guide.take(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +124,16 @@ class Rows:
         """Say whether all sequences have just begun, so that nobody yet reads at their pace."""
         return all(each.num_landed - each.num_before < _YOUNG_TOKENS for each in self.running())
 
+    @property
+    def are_guided(self) -> bool:
+        """Say whether it depends on tokens that may still be in flight what some row has next."""
+        guides = [each.guide for each in self.running()]
+        return any(guide is not None and not guide.can_wait for guide in guides)
+
+    def places(self) -> list[Running | None]:
+        """Return every row of the batch, empty ones included."""
+        return list(self._rows)
+
     def running(self) -> list[Running]:
         """Return the sequences in the order of their rows."""
         return [running for running in self._rows if running is not None]
@@ -155,16 +187,26 @@ class Rows:
         self._rows = []
         self._tokens = mx.zeros((0,), mx.int32)
 
-    def decode(self) -> Flight | None:
-        """Ask the device for one more token of every row; None if nobody may have one."""
-        live = self.running()
-        if not any(each.num_asked < each.submit.max_tokens for each in live):
+    def decode(self, allow: Callable[[], mx.array | None] | None = None) -> Flight | None:
+        """Ask the device for one more token of every row; None if nobody may have one.
+
+        When the device is at work, `allow` says which they may be, as BatchSampler wants it said;
+        it may let rows leave.
+        """
+        if not any(each.num_asked < each.submit.max_tokens for each in self.running()):
             return None
-        sampled = self._sampler(self._batch.forward(self._tokens))
+        logits = self._batch.forward(self._tokens)
+        mask = None
+        if allow is not None:
+            mx.async_eval(logits, self._batch.arrays())  # type: ignore[no-untyped-call]
+            mask = allow()
+            if not len(self):
+                return None
+        sampled = self._sampler(logits, mask)
         self._tokens = sampled.tokens
         mx.async_eval(sampled.arrays(), self._batch.arrays())  # type: ignore[no-untyped-call]
-        for each in live:
+        for each in self.running():
             each.num_asked += 1
         self._num_steps += 1
         is_steady, self._is_steady = self._is_steady, True
-        return Flight(list(self._rows), sampled, is_steady)
+        return Flight(self.places(), sampled, is_steady)

@@ -5,7 +5,7 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import mlx.core as mx
@@ -32,13 +32,16 @@ _NARROWEST_CUT = 32
 class Sampled:
     """One step's outcome as lazy arrays.
 
-    `tokens` int32 (B,). `is_sound` bool (B,): False where the row's logits hold NaN or +inf, or
-    leave nothing to sample. Only if a row asked for log-probabilities, and from the logits before
-    penalties, bias and temperature: `logprobs` float32 (B,) of the chosen tokens, `top_ids` int32
-    (B, K) and `top_logprobs` float32 (B, K) in falling order; K is 0 if no row asked for tops.
+    `tokens` int32 (B,), which the next step takes, so that only the thread that queues it may
+    touch them; `column` (B, 1) are the same for any other. `is_sound` bool (B,): False where the
+    row's logits hold NaN or +inf, or leave nothing to sample. Only if a row asked for
+    log-probabilities, and from the logits before penalties, bias and temperature: `logprobs`
+    float32 (B,) of the chosen tokens, `top_ids` int32 (B, K) and `top_logprobs` float32 (B, K) in
+    falling order; K is 0 if no row asked for tops.
     """
 
     tokens: mx.array
+    column: mx.array
     is_sound: mx.array
     logprobs: mx.array | None = None
     top_ids: mx.array | None = None
@@ -46,8 +49,9 @@ class Sampled:
 
     def arrays(self) -> list[mx.array]:
         """Return the arrays that are there, to evaluate them together."""
-        arrays = (self.tokens, self.is_sound, self.logprobs, self.top_ids, self.top_logprobs)
-        return [array for array in arrays if array is not None]
+        tops = (self.logprobs, self.top_ids, self.top_logprobs)
+        always = [self.tokens, self.column, self.is_sound]
+        return always + [array for array in tops if array is not None]
 
     def logprob(self, row: int, num_tops: int) -> TokenLogprob:
         """Return what the wire says of a row that asked for so many tops: fewer if the model
@@ -73,6 +77,8 @@ class _Row:
     logprobs: int | None = None
     num_made: int = 0
     key: tuple[int, int] = (0, 0)
+    # What a stop token gets that must not come yet.
+    ban: float = -math.inf
 
     @property
     def is_random(self) -> bool:
@@ -87,7 +93,7 @@ class _Row:
     def biases(self) -> list[tuple[int, float]]:
         bias = [(token, _bound(value)) for token, value in self.sampling.logit_bias.items()]
         if self.num_made < self.min_tokens:
-            bias += [(token, -math.inf) for token in self.stop_ids]
+            bias += [(token, self.ban) for token in self.stop_ids]
         return bias
 
     def next_key(self) -> tuple[int, int]:
@@ -129,10 +135,13 @@ class BatchSampler:
         joined = _Row(
             sampling=submit.sampling,
             stop_ids=tuple(sorted(stop_ids)),
-            min_tokens=submit.min_tokens,
+            # A grammar's mask sees to it.
+            min_tokens=0 if submit.grammar is not None else submit.min_tokens,
             logprobs=submit.logprobs,
             num_made=len(produced),
             key=_make_key(submit.sampling.seed),
+            # Where a thought must end now, its mark may be the only token there is.
+            ban=-math.inf if submit.thought is None else -_LARGEST,
         )
         self._rows[row] = joined
         self._is_stale = True
@@ -155,9 +164,10 @@ class BatchSampler:
         if self._history is not None:
             self._history = self._history[mx.array([old or 0 for old in order])]
 
-    def __call__(self, logits: mx.array) -> Sampled:
+    def __call__(self, logits: mx.array, mask: mx.array | None = None) -> Sampled:
         """Return the next token of every row for logits (B, V), unevaluated.
 
+        `mask` are the tokens that each row may have, as `make_draw` takes it; None allows all.
         Every request in the batch makes one token by it, in the order of the calls. There may be
         more rows of logits than requests ever joined, not fewer.
         """
@@ -165,30 +175,33 @@ class BatchSampler:
             self._grow(logits.shape[0])
         if self._is_stale:
             self._build()
-        rows = self._arrays
+        rows, features = self._arrays, self._features
         if self._history is not None:
             rows = rows | {"history": self._history}
-        made = self._draw(logits.shape[0])(logits, rows)
+        if mask is not None:
+            rows, features = rows | {"mask": mask}, replace(features, has_mask=True)
+        made = self._draw(features, logits.shape[0])(logits, rows)
         self._history = made.get("history")
         if "key" in made:
             self._arrays["key"] = made["key"]
         self._count()
         return Sampled(
             tokens=made["tokens"],
+            column=made["column"],
             is_sound=made["is_sound"],
             logprobs=made.get("logprobs"),
             top_ids=made.get("top_ids"),
             top_logprobs=made.get("top_logprobs"),
         )
 
-    def _draw(self, size: int) -> Callable[[mx.array, Arrays], Arrays]:
+    def _draw(self, features: Features, size: int) -> Callable[[mx.array, Arrays], Arrays]:
         """Return the function for the features asked for, compiled once they have lasted."""
-        self._num_steps[self._features, size] += 1
-        is_lasting = self._num_steps[self._features, size] > _PATIENCE
-        kind = (self._features, self._compiled and is_lasting)
+        self._num_steps[features, size] += 1
+        is_lasting = self._num_steps[features, size] > _PATIENCE
+        kind = (features, self._compiled and is_lasting)
         draw = self._draws.get(kind)
         if draw is None:
-            draw = self._draws[kind] = make_draw(self._features, compiled=kind[1])
+            draw = self._draws[kind] = make_draw(features, compiled=kind[1])
         return draw
 
     def _count(self) -> None:

@@ -71,6 +71,10 @@ class ScriptedBody:
         self._due: list[tuple[float, int, _Play]] = []
         self._num_inserted = 0
 
+    def prepare(self, submit: Submit, wake: Callable[[], None]) -> bool:
+        """A script is written as it is, whatever grammar was asked for."""
+        return True
+
     def check(self, submit: Submit) -> int:
         """Return the words of the messages; see Body."""
         if not isinstance(submit.prompt, ScriptPrompt):

@@ -8,9 +8,10 @@ from typing import Literal
 
 import msgspec
 
+from appliance.chat.grammar import Grammar
 from appliance.chat.request import SamplingParams
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 EngineKind = Literal["batched", "simple", "scripted"]
 EndReason = Literal["stop", "length", "cancelled", "error"]
@@ -78,6 +79,22 @@ class TokenPrompt(msgspec.Struct, frozen=True, tag="tokens"):
     ids: list[int]
 
 
+class ThoughtRule(msgspec.Struct, frozen=True):
+    """How the answer's thought is told by its text, and the most tokens it may have.
+
+    `opening` begins it, at the start of the answer or behind white space there; with `is_open` the
+    prompt has done so. The first `closing` ends it, and is forced, token by token, once `budget`
+    tokens were thought. These are the ones inside, neither those of the opening nor those that are
+    forced. With 0 a thought that is open is closed at once, and another cannot begin. None = no
+    bound. Neither mark may be empty. A mark is found by its letters, special tokens by their names.
+    """
+
+    opening: str
+    closing: str
+    is_open: bool = False
+    budget: int | None = None
+
+
 # --- to the worker ---------------------------------------------------------------------------
 
 
@@ -91,14 +108,24 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     limits: MemoryLimits = MemoryLimits()
 
 
-class Submit(msgspec.Struct, frozen=True, tag="submit"):
+class Submit(msgspec.Struct, frozen=True, tag="submit", weakref=True):
     """Start one request; answered by Accepted or Refused, then rows in Step frames.
 
     `stop_token_ids` end the answer beside the model's own end tokens, which `ignore_eos` takes
     away; before `min_tokens` none of either can be sampled. `logprobs` None = none, else how many
     of the likeliest tokens come with each (at most 20). Requests of one `key` wait for each other,
     those of different keys share by `weight`; a higher `priority` goes first. After
-    `timeout_seconds` from its receipt the request ends with a `deadline` error.
+    `timeout_seconds` from its receipt, or from when its grammar is compiled, the request ends with
+    a `deadline` error.
+
+    `grammar` bounds what follows the thought, or all of the answer if there is none; `thought` must
+    be there for either to be told from the other. Up to two line ends may come between them. An end
+    token comes exactly where the grammar accepts, so never in a thought; there each of
+    `stop_token_ids` may end the answer as well, and elsewhere is text like any other. `min_tokens`
+    and `ignore_eos` hold as long as anything else is allowed: a grammar that is complete ends the
+    answer. One that cannot be compiled is refused; one that leads nowhere ends in `step_failed`.
+    `shown` are marks: a special token whose text is part of one belongs to the answer's text, which
+    else has none. A script knows neither grammar nor thought.
     """
 
     model: str
@@ -114,6 +141,9 @@ class Submit(msgspec.Struct, frozen=True, tag="submit"):
     weight: float = 1.0
     priority: int = 0
     timeout_seconds: float | None = None
+    grammar: Grammar | None = None
+    thought: ThoughtRule | None = None
+    shown: tuple[str, ...] = ()
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):

@@ -24,7 +24,7 @@ def byte_tokenizer() -> Tokenizer:
 
 
 @functools.cache
-def sentence_piece_tokenizer() -> Tokenizer:
+def sentence_piece_tokenizer(*special: str) -> Tokenizer:
     """Return one of Llama's kind: words with a leading ▁, and bytes for all else."""
     words = [
         "<unk>",
@@ -51,6 +51,7 @@ def sentence_piece_tokenizer() -> Tokenizer:
             decoders.Strip(" ", 1, 0),
         ]
     )
+    backend.add_special_tokens(list(special))
     return Tokenizer(backend, {}, frozenset())
 
 
@@ -69,6 +70,44 @@ def test_pieces_of_any_ids_are_the_whole_text(ids: list[int], cuts: list[int]) -
     tokenizer = byte_tokenizer()
 
     assert "".join(pieces(tokenizer, ids, cuts)) == tokenizer.decode(ids)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([65, 195, 169, 256, 257])))
+def test_special_tokens_of_shown_marks_stand_in_the_text(ids: list[int]) -> None:
+    tokenizer = byte_tokenizer()
+    decoder = tokenizer.decoder(["<|im_start|>assistant"])
+    expected, start = "", 0
+    for index, number in enumerate(ids):
+        if number == 256:
+            expected += tokenizer.decode(ids[start:index]) + "<|im_start|>"
+            start = index + 1
+    expected += tokenizer.decode(ids[start:])
+
+    positions = []
+    texts = []
+    for number in ids:
+        positions.append(decoder.position)
+        texts.append(decoder.push([number]))
+
+    assert "".join(texts) + decoder.flush() == expected
+    assert positions == sorted(positions)
+    assert all(
+        expected.startswith("<|im_start|>", position)
+        for number, position in zip(ids, positions, strict=True)
+        if number == 256 and REPLACEMENT not in expected
+    )
+
+
+def test_special_token_is_shown_as_it_is_written() -> None:
+    """Decoders of the sentence piece kind would make a space of its letter."""
+    tokenizer = sentence_piece_tokenizer("<call▁begin>")
+    mark = tokenizer.added_tokens["<call▁begin>"]
+    ids = [*tokenizer.encode("the"), mark, *tokenizer.encode("a")]
+
+    text = tokenizer.decoder(["<call▁begin>"]).push(ids)
+
+    assert text == "the<call▁begin> a"
 
 
 @settings(deadline=None)

@@ -251,6 +251,52 @@ def test_min_tokens_hold_back_every_stop_token_whatever_the_bias() -> None:
     assert made == [int(np.argmax(adjust(STEPS[0], submit, [], STOP_IDS)))] * 2 + [3, 3]
 
 
+def pack(*allowed: set[int] | None) -> mx.array:
+    """Return the mask of rows that may have these tokens; None is all."""
+    rows = [range(VOCAB_SIZE) if tokens is None else tokens for tokens in allowed]
+    return mx.array([[sum(1 << token for token in tokens)] for tokens in rows], dtype=mx.uint32)
+
+
+def test_rows_have_only_what_their_mask_allows_and_the_others_what_they_had() -> None:
+    alone = [answer_alone(submit) for submit in CROWD]
+    sampler = fill([*CROWD, *CROWD])
+    masks = pack(*[None] * len(CROWD), *[{2, 11}] * len(CROWD))
+    rows: list[list[int]] = []
+
+    for logits in STEPS:
+        made = sampler(mx.array([logits] * 2 * len(CROWD)), masks)
+        assert all(cast(list[bool], made.is_sound.tolist()))
+        rows.append(cast(list[int], made.tokens.tolist()))
+
+    answers = [list(answer) for answer in zip(*rows, strict=True)]
+    assert answers[: len(CROWD)] == alone
+    assert {token for answer in answers[len(CROWD) :] for token in answer} <= {2, 11}
+
+
+def test_masked_draws_follow_the_weights_of_what_is_allowed() -> None:
+    sampler = fill([make_submit(Sampling(seed=seed)) for seed in range(2000)])
+    logits = [0.0] * VOCAB_SIZE
+    logits[5] = math.log(3)
+
+    made = sampler(mx.array([logits] * 2000), pack(*[{5, 6}] * 2000))
+
+    tokens = cast(list[int], made.tokens.tolist())
+    assert set(tokens) == {5, 6}
+    assert 1400 < tokens.count(5) < 1600
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(seed=1, top_p=0.5)])
+def test_a_row_that_is_allowed_nothing_possible_is_unsound(sampling: Sampling) -> None:
+    sampler = fill([make_submit(sampling), make_submit(sampling)])
+    logits = [0.0] * VOCAB_SIZE
+    logits[4] = -math.inf
+
+    made = sampler(mx.array([logits, logits]), pack({4}, {4, 8}))
+
+    assert made.is_sound.tolist() == [False, True]
+    assert cast(list[int], made.tokens.tolist())[1] == 8
+
+
 def test_unsound_rows_are_named_and_leave_the_others_alone() -> None:
     rows = [list(STEPS[0]) for _ in CROWD]
     rows[0][5], rows[4][23], rows[6][0] = math.nan, math.nan, math.inf
@@ -312,7 +358,7 @@ def test_logprobs_cost_nothing_unless_asked_for() -> None:
 
     chosen_only = sampler(mx.array([STEPS[0]] * 2))
 
-    assert (without.logprobs, len(without.arrays())) == (None, 2)
+    assert (without.logprobs, len(without.arrays())) == (None, 3)
     assert chosen_only.logprob(1, 0).top == []
 
 

@@ -4,10 +4,12 @@ import socket
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from appliance.chat.grammar import Grammar
 from appliance.engine.script import load_script
-from appliance.engine.wire import EngineSettings, Failed, Load, Step, WireError
+from appliance.engine.wire import EngineSettings, Failed, Load, Step, ThoughtRule, WireError
 from appliance.errors import SourceError
 from tests.engine.worker_client import MODEL, WorkerClient, cancel, words
 
@@ -87,6 +89,18 @@ def test_scripted_max_tokens_counts_pieces(scripted: WorkerClient) -> None:
 
     assert (cut.text, cut.end.reason) == ("abab", "length")
     assert (exact.text, exact.end.reason) == ("ababab", "stop")
+
+
+def test_scripted_answer_knows_no_grammar(scripted: WorkerClient) -> None:
+    rule = ThoughtRule("<think>", "</think>", is_open=True, budget=0)
+    asked = msgspec.structs.replace(
+        words("grammar", "a b c"), grammar=Grammar("start: nothing"), thought=rule, shown=("b",)
+    )
+
+    (answer,) = scripted.ask(asked)
+
+    assert answer.text.split() == ["a", "b", "c"]
+    assert answer.end.reason == "stop"
 
 
 @pytest.mark.parametrize(("message", "text"), [("fail now", ""), ("fail late", "one two ")])

@@ -1,0 +1,1 @@
+"""What an answer may say next, token by token: grammars, thoughts and their budgets."""
