@@ -19,6 +19,11 @@ SMOLLM2 = (
     "#sha256=bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 )
 
+BFCL = (
+    "wheel:bfcl-eval==2026.3.23/bfcl_eval/data"
+    "#sha256=3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"
+)
+
 
 def sdist_models_folder() -> Path:
     """Return a folder of vocabularies (`ggml-vocab-*.gguf`, `.inp`, `.out`) and `templates/`."""
@@ -34,6 +39,11 @@ def smollm2_directory() -> Path:
     """Return SmolLM2 135M Instruct as an MLX folder with dense float32 weights."""
     source = PathSource(smollm2_gguf())
     return asyncio.run(_store().materialise(source, folder=Path(), on_progress=_ignore_progress))
+
+
+def bfcl_folder() -> Path:
+    """Return the questions, functions and answers of the Berkeley Function Calling Leaderboard."""
+    return fetch_package(BFCL)
 
 
 def fetch_package(text: str, state_dir: Path | None = None) -> Path:

@@ -4,6 +4,7 @@ import contextlib
 from ipaddress import ip_address
 
 from appliance.api.auth import Caller, KeyEntry, KeyRing
+from appliance.chat.request import Thinking
 from appliance.errors import ManifestError, Problem
 from appliance.manifest.load import LoadedManifest
 from appliance.manifest.spec import AuthKeySpec, Manifest
@@ -22,7 +23,9 @@ def key_ring(loaded: LoadedManifest) -> KeyRing:
 
 def _caller(spec: AuthKeySpec) -> Caller:
     models = None if spec.models is None else frozenset(spec.models)
-    sender = Sender(spec.name, spec.weight, spec.priority)
+    wish = spec.thinking
+    thinking = Thinking(wish.enabled, wish.effort, is_firm=False, budget=wish.budget)
+    sender = Sender(spec.name, spec.weight, spec.priority, thinking)
     return Caller(sender, frozenset(spec.roles), models)
 
 

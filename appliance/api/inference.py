@@ -15,7 +15,7 @@ from appliance.errors import EndpointDisabled, ModelNotFound
 from appliance.manifest.spec import ServerSpec
 from appliance.pipeline.choices import Choices
 from appliance.pipeline.pipeline import Pipeline
-from appliance.pipeline.sender import RequestIds
+from appliance.pipeline.sender import RequestIds, Sender
 from appliance.registry.registry import Registry, Served
 from appliance.telemetry.metrics import Metrics
 
@@ -78,20 +78,23 @@ class Inference:
         once: ModelNotFound, EndpointDisabled, QueueFull, InvalidRequest.
         """
         self.check_door(request, wanted[0].model)
-        state = request.scope["state"]
-        ids = RequestIds(
-            own=state["request_id"],
-            client=state["client_request_id"],
-            sender=cast(Caller, request.auth).sender,
-            api=api,
-        )
-        choices = Choices(self.pipeline, wanted, ids, n)
+        state, sender = request.scope["state"], _sender(request)
+        ids = RequestIds(state["request_id"], state["client_request_id"], sender, api)
+        choices = Choices(self.pipeline, tuple(map(sender.completed, wanted)), ids, n)
         state["on_close"] = choices.close
         choices.start()
         return choices
+
+    def completed(self, request: AnyRequest, wanted: ChatRequest) -> ChatRequest:
+        """Return what is wanted with what the caller's key always wants; `open` does so itself."""
+        return _sender(request).completed(wanted)
 
     async def stream(self, choices: Choices, codec: EventCodec) -> ASGIApp:
         """Return the response that streams an answer; raises what is refused within the grace."""
         await choices.opened(GRACE_SECONDS)
         times = StreamTimes(self.server.heartbeat, self.server.limits.write_timeout)
         return SseResponse(choices, codec, times)
+
+
+def _sender(request: AnyRequest) -> Sender:
+    return cast(Caller, request.auth).sender

@@ -1,5 +1,6 @@
 """Define functions that may be called, and read wishes about them; shared by dialects."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -10,8 +11,8 @@ from appliance.errors import InvalidRequest
 
 _json = msgspec.json.Encoder()
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-"""How much to think before the answer."""
+ThoughtTokens = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+"""The most tokens of thought; 0 is none."""
 
 ToolMode = Literal["none", "auto", "required"]
 ToolName = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -31,14 +32,6 @@ def to_tool(function: FunctionFields) -> Tool:
     return Tool(function.name, function.description, function.parameters, function.strict)
 
 
-def strict_fields(tools: tuple[Tool, ...], place: str) -> tuple[str, ...]:
-    """Return where a call is wanted to fit its schema for sure, which is not served yet.
-
-    `place` is a path in the body with `{}` for a tool's number.
-    """
-    return tuple(f"{place.format(index)}.strict" for index, each in enumerate(tools) if each.strict)
-
-
 def named_choice(name: str, tools: tuple[Tool, ...]) -> ToolChoice:
     """Return the wish for a call of one function; raises InvalidRequest if there is none such."""
     if all(tool.name != name for tool in tools):
@@ -54,9 +47,16 @@ def mode_choice(mode: ToolMode | None, tools: tuple[Tool, ...]) -> ToolChoice:
     return ToolChoice(mode or "auto")
 
 
-def unserved_choice(choice: ToolChoice) -> tuple[str, ...]:
-    """Return tool_choice if it makes a call a must, which is not served yet."""
-    return ("tool_choice",) if choice.mode in ("required", "named") else ()
+def allowed_choice(
+    names: Iterable[str], mode: ToolMode, tools: tuple[Tool, ...]
+) -> tuple[tuple[Tool, ...], ToolChoice]:
+    """Return those of the tools that may be called, and the wish for calls of them.
+
+    Raises InvalidRequest for a name that is none of theirs.
+    """
+    allowed = {named_choice(name, tools).name for name in names}
+    tools = tuple(tool for tool in tools if tool.name in allowed)
+    return tools, mode_choice(mode, tools)
 
 
 def arguments_text(arguments: str | dict[str, Any]) -> str:

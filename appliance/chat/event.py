@@ -61,12 +61,13 @@ class Finished(msgspec.Struct, frozen=True):
     """The end of a generation that did not fail; failures are raised.
 
     `tool_calls`: the answer has calls and was not cut short. `stop` is the caller's stop string
-    that ended the answer, if one did.
+    that ended the answer, if one did. `is_repetition`: it was ended for going round in circles.
     """
 
     reason: FinishReason
     usage: Usage
     stop: str | None = None
+    is_repetition: bool = False
 
 
 Delta = TextDelta | ReasoningDelta | ToolCallDelta

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from appliance.chat.request import Message, Tool, ToolCall
+from appliance.chat.sample import take_samples
 from appliance.chat.template import ChatTemplate
 from appliance.chat.traits import EFFORTS, Spelling, Traits
 from appliance.errors import InvalidRequest
@@ -59,6 +60,7 @@ _SWITCHES: tuple[tuple[str, bool | int | str, bool | int | str], ...] = (
 _EFFORT_VARIABLES = ("reasoning_effort", "thinking_effort")
 _USUAL_EFFORTS = ("low", "medium", "high")
 _NO_EFFORT = "nosuchword"
+_NUMBERED = "<|tool_call_begin|>"
 _END_OF_THOUGHT = re.compile(r"</(seed:)?think(ing)?>|\[/THINK\]|END_THINKING|>analysis")
 
 
@@ -70,7 +72,7 @@ def find_traits(template: ChatTemplate) -> Traits:
     trial = _Trial(template)
     trial.find_spelling()
     traits = trial.find_thinking(Traits(template=source))
-    return trial.find_conversations(traits)
+    return trial.find_samples(trial.find_conversations(traits))
 
 
 class _Trial:
@@ -136,6 +138,8 @@ class _Trial:
             self._spelling = before
         elif self._spelling.arguments == "object" and not self._trips(_ASK, _DO_BROKEN, _GOT):
             self._spelling = replace(self._spelling, arguments="mapping")
+        if self._numbers_calls():
+            self._spelling = replace(self._spelling, ids="numbered")
 
     def _find_tools(self) -> None:
         before = self._spelling
@@ -157,6 +161,11 @@ class _Trial:
         text = whole or self._text(_ASK, _DO, tools=self._tools)
         # A mapping that is written as Python writes it is not what the model was taught.
         return text is not None and "placemark" in text and "'wherekey'" not in text
+
+    def _numbers_calls(self) -> bool:
+        """Say whether a call's id is where the family of Kimi K2 has the place of the call."""
+        text = self._text(_ASK, _DO, tools=self._tools) or ""
+        return any(f"{_NUMBERED}{id}<|" in text for id in ("functions.lookmark:0", _CALL.id))
 
     def find_thinking(self, traits: Traits) -> Traits:
         """Find how thoughts are switched, and how earlier ones are shown."""
@@ -226,6 +235,10 @@ class _Trial:
             thought_beside_call=self._text(_ASK, _DO_ALL, _GOT, tools=self._tools) is not None,
             question_after_result=self._answers(_GOT, _ASK_AGAIN),
         )
+
+    def find_samples(self, traits: Traits) -> Traits:
+        """Take down how answers are written; with the spelling that all the rest has found."""
+        return replace(traits, samples=take_samples(self._render, traits))
 
     def _count_system(self) -> Literal["none", "one", "several"]:
         if self._shows(_SYSTEM, _LATER_SYSTEM, _ASK):

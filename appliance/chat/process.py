@@ -29,7 +29,7 @@ from appliance.chat import wire
 from appliance.chat.normalise import normalise
 from appliance.chat.probe import find_traits
 from appliance.chat.template import ChatTemplate
-from appliance.chat.thinking import thinking_values
+from appliance.chat.thinking import template_values, thinking_values
 from appliance.chat.tokenizer import Tokenizer
 from appliance.chat.traits import Traits
 from appliance.errors import InvalidRequest, SourceError
@@ -207,8 +207,9 @@ class Renderer:
         messages = normalise(frame.messages, model.traits)
         if frame.tools and not model.traits.shows_tools:
             raise InvalidRequest("The model's chat template cannot show tools.", param="tools")
-        values = frame.defaults | thinking_values(frame.thinking, model.traits)
-        values |= frame.template_kwargs
+        values = template_values(frame.defaults, model.traits)
+        values |= thinking_values(frame.thinking, model.traits)
+        values |= template_values(frame.template_kwargs, model.traits)
         spelling = model.traits.spelling
         excess = InvalidRequest("The chat template takes too much memory.", param="messages")
         with self._watch.running(frame.job, _failure(frame.job, excess)):

@@ -71,17 +71,36 @@ class ToolChoice(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
+class Structure(msgspec.Struct, frozen=True):
+    """What the text of an answer must be, for certain; `value` is as `kind` says.
+
+    `schema`: a JSON Schema that a JSON value is valid for, `object`: any JSON object (no value),
+    `regex`: a regular expression that matches all of it, `choice`: a tuple of texts of which it is
+    one, `grammar`: a grammar, in Lark's notation or in GBNF. `param` is the field of the body that
+    a refusal names. Not `is_strict`: what of a schema cannot be enforced is ignored, not refused.
+    """
+
+    kind: Literal["schema", "object", "regex", "choice", "grammar"]
+    value: Any = None
+    param: str = "response_format"
+    is_strict: bool = True
+
+
 class Thinking(msgspec.Struct, frozen=True):
     """Wishes about thoughts before the answer; None means: as the model's template does it.
 
-    `param` is the field of the body that a refusal of them names. Wishes that are not `is_firm`
-    are not refused where the template cannot grant them: the model then thinks as it does.
+    `budget`: the most tokens that they may have, of which 0 is none. `param` is the field of the
+    body that a refusal of the others names, `budget_param` that of the budget; None: it is left out
+    where it cannot be kept. Wishes that are not `is_firm` are not refused where the template cannot
+    grant them: the model then thinks as it does.
     """
 
     is_enabled: bool | None = None
     effort: str | None = None
     is_firm: bool = True
     param: str = "reasoning_effort"
+    budget: int | None = None
+    budget_param: str | None = None
 
 
 class Sampling(msgspec.Struct, frozen=True):
@@ -128,8 +147,9 @@ class ChatRequest(msgspec.Struct, frozen=True):
     most that the answer may have, if that is less) no end token ends it; the model's own and
     `stop_token_ids` do after. `logprobs` None = none, else how many of the likeliest tokens come
     with each. `priority` None = the caller's own, which it can only lower; `timeout_seconds` counts
-    from the request's arrival and can only shorten the server's. `unserved` names the fields a
-    caller set that no engine but `scripted` honours yet; the pipeline refuses them.
+    from the request's arrival and can only shorten the server's. `structure` bounds the answer's
+    text; calls, where there are tools to call, may stand in its place. `unserved` names the
+    fields a caller set that no engine but `scripted` honours yet; the pipeline refuses them.
     """
 
     model: str
@@ -152,4 +172,5 @@ class ChatRequest(msgspec.Struct, frozen=True):
     allows_parallel_calls: bool = True
     thinking: Thinking = Thinking()
     template_kwargs: dict[str, Any] = {}
+    structure: Structure | None = None
     unserved: tuple[str, ...] = ()

@@ -2,15 +2,24 @@
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from appliance.chat.request import Message, Tool, ToolCall
 from appliance.chat.traits import Spelling
 
 _SHORT_ID = 9
 _NO_PARAMETERS = {"type": "object", "properties": {}}
+
+
+def message_values(messages: Iterable[Message], spelling: Spelling) -> list[dict[str, Any]]:
+    """Return a conversation as templates know it; the ids of calls and results still agree."""
+    if spelling.ids == "numbered":
+        messages = _numbered(messages)
+    return [message_value(message, spelling) for message in messages]
 
 
 def message_value(message: Message, spelling: Spelling) -> dict[str, Any]:
@@ -93,8 +102,22 @@ def _arguments(text: str, spelling: Spelling) -> object:
     return value
 
 
+def _numbered(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages with ids that name the function and count all calls so far."""
+    ids: dict[str | None, str] = {}
+    count = 0
+    for message in messages:
+        calls = []
+        for call in message.tool_calls:
+            ids[call.id] = f"functions.{call.name}:{count}"
+            calls.append(replace(call, id=ids[call.id]))
+            count += 1
+        result_id = ids.get(message.tool_call_id, message.tool_call_id)
+        yield replace(message, tool_calls=tuple(calls), tool_call_id=result_id)
+
+
 def _id(text: str, spelling: Spelling) -> str:
-    if spelling.ids == "any" or (len(text) == _SHORT_ID and text.isalnum() and text.isascii()):
+    if spelling.ids != "short" or (len(text) == _SHORT_ID and text.isalnum() and text.isascii()):
         return text
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_SHORT_ID]
 

@@ -19,7 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from appliance.chat.folder import read_object, read_text
 from appliance.chat.request import Message, Tool
-from appliance.chat.spelling import message_value, tool_value
+from appliance.chat.spelling import message_values, tool_value
 from appliance.chat.traits import Spelling
 from appliance.errors import InvalidRequest, SourceError
 
@@ -109,7 +109,7 @@ class ChatTemplate:
         template = self._choose(has_tools=bool(tools))
         try:
             variables = _defaults(tools, spelling) | self._special_tokens | wishes
-            variables["messages"] = [message_value(message, spelling) for message in messages]
+            variables["messages"] = message_values(messages, spelling)
             values = [tool_value(tool, spelling) for tool in tools]
             variables["tools"] = values if values or spelling.lists_no_tools else None
             return template.render(variables)

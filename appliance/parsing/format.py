@@ -1,29 +1,152 @@
-"""Choose how a model's answers are read: which marks stand round its thoughts and its calls."""
+"""Declare how each model family writes its thoughts and its calls, by the manifest's names."""
 
-import re
 from dataclasses import dataclass
+from functools import lru_cache
 
-from appliance.manifest.spec import ChatSpec
+from appliance.chat.request import Tool
+from appliance.parsing.call import channel_family as channel
+from appliance.parsing.call import gemma, pythonic
+from appliance.parsing.call import json_family as listed
+from appliance.parsing.call import named_family as named
+from appliance.parsing.call import tagged_family as tagged
+from appliance.parsing.grammar.rules import Rules
+from appliance.parsing.syntax import CallSyntax
+from appliance.parsing.toolbox import Toolbox
+
+_TRIAL = Toolbox(
+    [Tool("f", parameters={"type": "object", "properties": {"a": {"type": "string"}}})]
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """What a model writes before and after a thing."""
+class ThoughtFormat:
+    """The marks round a thought, and those that such a model puts round its answer.
+
+    `frames` mean nothing wherever they stand in the answer's text, the pair `wrapper` only where
+    it begins it. `answer_opening` are marks between a thought, or the prompt, and that text; they
+    are read as a call's opening is.
+    """
 
     opening: str
     closing: str
+    frames: tuple[str, ...] = ()
+    wrapper: tuple[str, str] | None = None
+    answer_opening: tuple[str, ...] = ()
 
 
-THOUGHT_MARKS: dict[str, Marks | None] = {"none": None, "qwen3": Marks("<think>", "</think>")}
+_THINK = ThoughtFormat("<think>", "</think>")
+_COHERE_FRAMES = ("<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>")
+_KIMI_K3_FRAMES = (
+    "<|open|>response<|sep|>",
+    "<|close|>response<|sep|>",
+    "<|close|>message<|sep|>",
+)
+
+THOUGHTS: dict[str, ThoughtFormat | None] = {
+    "none": None,
+    "qwen3": _THINK,
+    "deepseek_r1": _THINK,
+    "glm": ThoughtFormat("<think>", "</think>", wrapper=("<|begin_of_box|>", "<|end_of_box|>")),
+    "kimi": _THINK,
+    "minimax": _THINK,
+    "step": _THINK,
+    "mistral": ThoughtFormat("[THINK]", "[/THINK]"),
+    "gemma4": ThoughtFormat("<|channel>thought", "<channel|>", frames=("<channel|>",)),
+    "harmony": ThoughtFormat(
+        "<|channel|>analysis<|message|>",
+        "<|end|>",
+        frames=("<|end|>", "<|return|>", "<|call|>", "<|start|>assistant"),
+        answer_opening=("<|start|>assistant<|channel|>final<|message|>",),
+    ),
+    "apriel": ThoughtFormat(
+        "Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]", frames=("[END FINAL RESPONSE]",)
+    ),
+    "cohere": ThoughtFormat("<|START_THINKING|>", "<|END_THINKING|>", frames=_COHERE_FRAMES),
+    "granite": ThoughtFormat("<think>", "</think>", wrapper=("<response>", "</response>")),
+    "hunyuan": ThoughtFormat("<think:opensource>", "</think:opensource>"),
+    "kimi_k3": ThoughtFormat(
+        "<|open|>think<|sep|>", "<|close|>think<|sep|>", frames=_KIMI_K3_FRAMES
+    ),
+    "minimax_m3": ThoughtFormat("<mm:think>", "</mm:think>"),
+    "muse": ThoughtFormat(
+        " to=self<|message|>",
+        "<|eom|>",
+        frames=("<|eom|>", "<|eot|>", "<|start|>assistant"),
+        answer_opening=("<|start|>assistant to=user<|message|>",),
+    ),
+    "seed": ThoughtFormat("<seed:think>", "</seed:think>"),
+    "solar": ThoughtFormat(
+        "<|think|>", "<|end|>", frames=("<|end|>", "<|begin|>assistant", "<|content|>")
+    ),
+}
 """The marks round thoughts, by the names that a manifest's `reasoning_parser` may have."""
 
-CALL_MARKS: dict[str, Marks | None] = {
-    "none": None,
-    "hermes": Marks("<tool_call>", "</tool_call>"),
-}
-"""The marks round calls that are JSON objects, by the names that `tool_parser` may have."""
+_CODER = (tagged.QWEN3_CODER, named.FUNCTION, tagged.MINICPM5)
+_GLM = (tagged.GLM47, tagged.GLM46, tagged.LING3)
+_LLAMA3 = (
+    listed.LLAMA,
+    named.FUNCTION,
+    pythonic.LLAMA3_BUILTIN,
+)
+_DSML = (tagged.DEEPSEEK_V32, tagged.DEEPSEEK_V4)
 
-_HERMES_KEY = re.compile(r'\\?"name\\?"\s*:')
+CALLS: dict[str, tuple[CallSyntax, ...]] = {
+    "none": (),
+    "hermes": (listed.HERMES, *_CODER, tagged.GLM46, named.SPOKEN, listed.BARE),
+    "qwen3_coder": (*_CODER, listed.HERMES, named.SPOKEN),
+    "llama3": _LLAMA3,
+    "llama4": (pythonic.LLAMA4, pythonic.PYTHONIC, *_LLAMA3),
+    "pythonic": (pythonic.PYTHONIC, pythonic.OLMO),
+    "mistral": (named.MISTRAL, named.MISTRAL_ID, listed.MISTRAL),
+    "mistral_id": (named.MISTRAL_ID, named.MISTRAL, listed.MISTRAL),
+    "mistral_list": (listed.MISTRAL, named.MISTRAL, listed.BARE),
+    "deepseek_v3": (named.DEEPSEEK_V3, named.DEEPSEEK_V31),
+    "deepseek_v31": (named.DEEPSEEK_V31, named.DEEPSEEK_V3),
+    "deepseek_v32": _DSML,
+    "deepseek_v4": _DSML[::-1],
+    "kimi_k2": (named.KIMI_K2,),
+    "kimi_k3": (tagged.KIMI_K3, named.KIMI_K3_OBJECT),
+    "glm47": _GLM,
+    "glm45": (tagged.GLM46, tagged.GLM47),
+    "ling": (tagged.LING3, tagged.GLM46),
+    "granite": (listed.GRANITE, listed.HERMES, listed.BARE),
+    "nemotron": (listed.NEMOTRON, *_CODER, listed.BARE),
+    "xlam": (listed.LIST, listed.MISTRAL, listed.HERMES, listed.BARE),
+    "functionary": (named.FUNCTIONARY, named.FUNCTION),
+    "functionary_v31": (named.FUNCTION, listed.LLAMA),
+    "minimax_m1": (listed.MINIMAX_M1, listed.TOOL_CALLS, listed.BARE),
+    "minimax_m2": (tagged.MINIMAX_M2,),
+    "minimax_m3": (tagged.MINIMAX_M3, tagged.MINIMAX_M2),
+    "step": (tagged.STEP35, named.FUNCTION),
+    "seed": (tagged.SEED_OSS, *_CODER),
+    "harmony": (channel.HARMONY,),
+    "muse": (channel.MUSE, tagged.MUSE_GLIMMER),
+    "solar": (named.SOLAR,),
+    "gemma3": (pythonic.GEMMA3, pythonic.PYTHONIC, listed.BARE),
+    "gemma4": (gemma.GEMMA4, pythonic.GEMMA4_FALLBACK, pythonic.GEMMA3),
+    "function_gemma": (gemma.FUNCTION_GEMMA,),
+    "phi4": (listed.PHI, listed.FUNCTOOLS, listed.BARE),
+    "functools": (listed.FUNCTOOLS, listed.BARE),
+    "cohere": (listed.COHERE, listed.COMMAND_R),
+    "command_r": (listed.COMMAND_R, listed.COHERE),
+    "lfm2": (pythonic.LFM2, pythonic.LFM2_JSON, pythonic.PYTHONIC),
+    "poolside": (tagged.GLM46, tagged.GLM47),
+    "minicpm5": (tagged.MINICPM5, *_CODER),
+    "hunyuan": (tagged.HY3, listed.TOOL_CALLS, listed.MINIMAX_M1),
+    "apriel": (listed.TOOL_CALLS, listed.MINIMAX_M1, listed.BARE),
+    "apertus": (listed.APERTUS,),
+    "internlm": (listed.INTERNLM,),
+    "gigachat": (listed.GIGACHAT, listed.GIGACHAT_ROLE),
+    "gigachat_v3": (listed.GIGACHAT_ROLE, listed.GIGACHAT),
+    "json": (listed.BARE, listed.HERMES),
+}
+"""The ways of writing calls, by the names that `tool_parser` may have: the family's own first."""
+
+_FRAMING = frozenset(("harmony", "functionary", "muse"))
+"""Formats whose marks stand round all that is said, so that they are read without tools, too."""
+
+_IN_THOUGHT = frozenset(("harmony", "muse", "minimax_m2", "solar"))
+"""Formats whose models write calls before they have closed a thought."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +156,51 @@ class AnswerFormat:
     reasoning: str = "none"
     tools: str = "none"
 
-    def opens_thought(self, prompt: str) -> bool:
-        """Say whether a prompt that ends so has begun a thought, which the answer goes on with."""
-        marks = THOUGHT_MARKS[self.reasoning]
-        return marks is not None and prompt.rstrip().endswith(marks.opening)
+    @property
+    def thought(self) -> ThoughtFormat | None:
+        """The marks round thoughts, if there are any."""
+        return THOUGHTS[self.reasoning]
+
+    @property
+    def has_calls_in_thoughts(self) -> bool:
+        """Say whether calls are looked for in thoughts."""
+        return self.tools in _IN_THOUGHT or self.reasoning in _IN_THOUGHT
+
+    def syntaxes(self, *, has_tools: bool) -> tuple[CallSyntax, ...]:
+        """Return the ways in which calls, or what stands round texts, may be written."""
+        names = dict.fromkeys((self.reasoning, self.tools))
+        syntaxes = (
+            syntax
+            for name in names
+            if name in _FRAMING or (name == self.tools and has_tools)
+            for syntax in CALLS.get(name, ())
+        )
+        return tuple(dict.fromkeys(syntaxes))
+
+    def begun(self, tail: str) -> str:
+        """Return the mark with which a prompt that ends so has begun the answer; "" if none."""
+        tail = tail.rstrip()
+        marks = [self.thought.opening] if self.thought else []
+        marks += [
+            mark for syntax in self.syntaxes(has_tools=True) for mark in syntax.openings(_TRIAL)
+        ]
+        return next((mark for mark in marks if tail.endswith(mark.rstrip())), "")
+
+    def marks(self) -> tuple[str, ...]:
+        """Return every mark, which may be a special token of the model or hold some."""
+        return _marks(self)
 
 
-def choose_format(chat: ChatSpec, template: str) -> AnswerFormat:
-    """Return the format that the manifest names; `auto` is the one that the template shows."""
-    reasoning, tools = chat.reasoning_parser, chat.tool_parser
-    if reasoning == "auto":
-        reasoning = "qwen3" if "</think>" in template else "none"
-    if tools == "auto":
-        tools = "hermes" if _shows_hermes(template) else "none"
-    return AnswerFormat(reasoning, tools)
-
-
-def _shows_hermes(template: str) -> bool:
-    """Say whether calls are JSON between the marks; some models have other things there."""
-    has_other = "<function=" in template or "<arg_key>" in template
-    return "<tool_call>" in template and not has_other and bool(_HERMES_KEY.search(template))
+@lru_cache(maxsize=256)
+def _marks(form: AnswerFormat) -> tuple[str, ...]:
+    marks: dict[str, None] = {}
+    thought = form.thought
+    if thought is not None:
+        wrapper = thought.wrapper or ()
+        marks |= dict.fromkeys((thought.opening, thought.closing, *thought.frames, *wrapper))
+        marks |= dict.fromkeys(thought.answer_opening)
+    for syntax in form.syntaxes(has_tools=True):
+        rules = Rules()
+        inner = rules.build(syntax.grammar(rules, _TRIAL, is_single=False)).marks
+        marks |= dict.fromkeys((*syntax.openings(_TRIAL), *syntax.closings, *inner))
+    return tuple(marks)

@@ -1,12 +1,14 @@
 """Tell thoughts, calls and text of an answer apart, however its text is split into pieces."""
 
-from appliance.parsing.format import CALL_MARKS, THOUGHT_MARKS, AnswerFormat
-from appliance.parsing.hermes import HermesCall, Stage
-from appliance.parsing.mark import mark_finder
-from appliance.parsing.parsed import Parsed, Text, Thought
+from itertools import groupby
 
-_LINE_ENDS = "\r\n"
-_SPACE = " \t\r\n"
+from appliance.parsing.format import AnswerFormat
+from appliance.parsing.lexis import SOFT, find_lexis
+from appliance.parsing.parsed import CallArguments, Parsed, Text, Thought
+from appliance.parsing.syntax import CallReader, CallSyntax, Stage
+from appliance.parsing.toolbox import Toolbox
+
+_NO_TOOLS = Toolbox()
 
 
 class AnswerParser:
@@ -14,33 +16,39 @@ class AnswerParser:
 
     Line ends next to a thought's marks, on its side and behind it, belong to the marks, as does
     white space round a call's. A thought begins where nothing but white space precedes it in its
-    line; calls are those of declared names, and not looked for in thoughts nor after a broken call.
+    line; calls are those of declared functions, and not looked for in thoughts, unless the format
+    has them there, nor after a broken call.
     All else comes out as it went in: text that may belong to a mark is held until it is known.
     """
 
-    def __init__(
-        self, form: AnswerFormat, tool_names: frozenset[str], *, is_in_thought: bool
-    ) -> None:
-        """Without `tool_names` there are no calls. `is_in_thought`: the prompt began a thought."""
-        self._thought = THOUGHT_MARKS[form.reasoning]
-        self._calls = CALL_MARKS[form.tools] if tool_names else None
-        self._tool_names = tool_names
+    def __init__(self, form: AnswerFormat, toolbox: Toolbox, *, begun: str = "") -> None:
+        """`begun` is the mark with which the prompt ended; see `AnswerFormat.begun`."""
+        self._form = form
+        self._toolbox = toolbox
+        self._lexis = find_lexis(form, toolbox)
         self._pieces: list[Parsed] = []
         self._total = 0
-        self._base = 0
         self._held = ""
         self._is_last = False
-        self._call: HermesCall | None = None
-        self._reads_calls = True
-        self._skipped = ""
-        self._begin_text("")
-        if is_in_thought:
-            self._begin_thought()
+        self._call: CallReader | None = None
+        self._opening = ""
+        self._untried: tuple[CallSyntax, ...] = ()
+        self._literal = self._skipped = self._wrapper_end = ""
+        self._begin(Text)
+        if begun and form.thought is not None and begun == form.thought.opening:
+            self._begin(Thought)
+        elif begun:
+            self._open_call("", self._lexis.syntaxes(begun, is_start=True), begun)
 
     def feed(self, text: str) -> list[Parsed]:
         """Take more text and return what is certain now."""
         at = self._total
-        return [self._kind(text, at)] if self._passes(text) else self._read(text)
+        if self._passes(text):
+            return [self._kind(text, at)]
+        if self._call is not None and text and not self._held and self._call.passes(text):
+            self._total += len(text)
+            return [CallArguments(text)]
+        return self._read(text)
 
     def passes_text(self, text: str) -> bool:
         """Take `text` if all of it is at once more of the answer's text; else it is to be fed."""
@@ -58,16 +66,13 @@ class AnswerParser:
             and self._call is None
             and not self._held
             and not self._space
-            and "<" not in text
-            and text != ""
-            and text[-1] not in self._soft
+            and self._lexis.plain[self._kind].match(text) is not None
         )
         if is_plain:
             self._total += len(text)
         return is_plain
 
     def _read(self, text: str) -> list[Parsed]:
-        self._base = self._total - len(self._held)
         self._total += len(text)
         text, self._held = self._held + text, ""
         at = 0
@@ -80,23 +85,23 @@ class AnswerParser:
         return pieces
 
     def _read_flow(self, text: str, at: int) -> int:
-        found = self._finder.search(text, at)
-        start = found.start() if found else len(text)
-        self._flow(text[at:start], self._base + at)
+        base = self._total - len(text)
+        is_start = not self._is_flowing
+        found = self._lexis.find(self._kind, text, at, is_start=is_start, is_last=self._is_last)
+        start = found.start if found else len(text)
+        self._flow(text[at:start], base + at)
         if found is None:
             return start
-        if found[0] in self._marks:
-            self._mark(found[0], self._base + start)
-        elif self._is_last:
-            self._emit(found[0], self._base + start)
+        if found.is_whole:
+            self._take_mark(found.mark, base + start)
         else:
-            self._held = found[0]
-        return found.end()
+            self._held = found.mark
+        return start + len(found.mark)
 
     def _flow(self, text: str, at: int) -> None:
         """Give away what has no meaning but its own, save for white space at its end."""
         kept = text.lstrip(self._skipped)
-        solid = kept.rstrip(self._soft)
+        solid = kept.rstrip(SOFT[self._kind])
         if solid:
             self._emit(solid, at + len(text) - len(kept))
         if len(solid) < len(kept):
@@ -104,25 +109,45 @@ class AnswerParser:
             self._space.append(kept[len(solid) :])
 
     def _emit(self, solid: str, at: int) -> None:
-        text = "".join(self._space) + solid
+        """Give away the white space that was held, each where it stands, and what follows it."""
+        # They take turns: white space, marks that were dropped behind it, white space, and so on.
+        runs = ["".join(run) for _, run in groupby(self._space, str.isspace)]
+        at -= sum(map(len, runs))
+        solid = runs.pop() + solid if len(runs) % 2 else solid
+        for number, text in enumerate((*runs, solid)):
+            if text and number % 2 == 0:
+                self._pieces.append(self._kind(text, at))
+            at += len(text)
         self._space.clear()
-        self._pieces.append(self._kind(text, at + len(solid) - len(text)))
         self._skipped = ""
+        self._is_behind_call = False
         self._is_flowing = True
 
-    def _mark(self, mark: str, at: int) -> None:
+    def _take_mark(self, mark: str, at: int) -> None:
         """Take a mark for what it is here; what means nothing here stands for itself."""
-        thought, calls = self._thought, self._calls
-        if thought and mark == thought.closing:
-            self._begin_text(_LINE_ENDS)
-        elif thought and mark == thought.opening and self._may_open_thought():
+        lexis, is_start = self._lexis, not self._is_flowing
+        if self._kind is Thought and mark == lexis.thought_closing:
+            self._begin(Text, SOFT[Thought])
+        elif mark == lexis.thought_opening and self._may_open_thought():
             if self._is_flowing and self._space:
                 self._emit("", at)
-            self._begin_thought()
-        elif calls and mark == calls.opening and self._reads_calls:
-            self._call = HermesCall(calls, self._tool_names, self._pieces)
-        elif not (calls and mark == calls.closing and self._skipped == _SPACE):
+            self._begin(Thought)
+        elif syntaxes := lexis.syntaxes(mark, is_start=is_start):
+            self._open_call(mark, syntaxes, mark)
+        elif not self._is_meaningless(mark):
             self._emit(mark, at)
+        elif self._space:
+            self._space.append(mark)
+
+    def _is_meaningless(self, mark: str) -> bool:
+        """Say whether a mark is dropped: one round the answer, or one more behind a call."""
+        wrapper = self._lexis.wrapper
+        if wrapper is not None and mark == wrapper[0] and not self._is_flowing:
+            self._wrapper_end = wrapper[1]
+            return True
+        if mark in self._lexis.frames or mark == self._wrapper_end:
+            return True
+        return self._is_behind_call and mark in self._lexis.closings
 
     def _may_open_thought(self) -> bool:
         """Say so at the start of a line; a second opening counts only right behind the first."""
@@ -130,42 +155,44 @@ class AnswerParser:
             return not self._is_flowing
         return not self._is_flowing or any("\n" in space for space in self._space)
 
+    def _open_call(self, literal: str, syntaxes: tuple[CallSyntax, ...], mark: str) -> None:
+        """Read what follows `mark` as a call; it is the text `literal` if it is none."""
+        self._literal, self._opening = literal, mark
+        self._untried = syntaxes[1:]
+        self._call = syntaxes[0].reader(mark, self._toolbox, self._pieces)
+
     def _read_call(self, text: str, at: int) -> int:
-        call, calls = self._call, self._calls
-        assert call is not None and calls is not None
+        call = self._call
+        assert call is not None
         start, at = at, call.read(text, at, is_last=self._is_last)
-        if call.stage is Stage.TEXT:
+        if call.stage is Stage.TEXT and self._untried:
+            self._open_call(self._literal, self._untried, self._opening)
+        elif call.stage is Stage.TEXT:
             self._call = None
-            self._emit(calls.opening, self._base + start - len(calls.opening))
+            self._emit(self._literal, self._total - len(text) + start - len(self._literal))
         elif call.stage is Stage.OVER:
-            self._call = None
-            self._reads_calls = not call.is_broken
-            self._begin_text(_SPACE)
+            self._close_call(call)
         else:
             self._held = text[at:]
             at = len(text)
         return at
 
-    def _begin_text(self, skipped: str) -> None:
-        thought, calls = self._thought, self._calls
-        marks = ((thought.opening,) if thought else ()) + (
-            (calls.opening, calls.closing) if calls else ()
-        )
-        self._begin(Text, _SPACE, skipped, marks)
+    def _close_call(self, call: CallReader) -> None:
+        self._call = None
+        if call.is_broken:
+            self._toolbox = _NO_TOOLS
+            self._lexis = find_lexis(self._form, self._toolbox)
+        if call.opens is None:
+            self._begin(Text, SOFT[Text])
+            self._is_behind_call = True
+        else:
+            self._begin(call.opens)
 
-    def _begin_thought(self) -> None:
-        assert self._thought is not None
-        marks = (self._thought.opening, self._thought.closing)
-        self._begin(Thought, _LINE_ENDS, _LINE_ENDS, marks)
-
-    def _begin(
-        self, kind: type[Text] | type[Thought], soft: str, skipped: str, marks: tuple[str, ...]
-    ) -> None:
-        """Begin a stretch: `skipped` is dropped at its start, `soft` held at its end."""
+    def _begin(self, kind: type[Text] | type[Thought], skipped: str = "") -> None:
+        """Begin a stretch: `skipped` is dropped at its start, the soft held at its end."""
         self._kind = kind
-        self._soft = soft
-        self._skipped = skipped
+        self._skipped = SOFT[Thought] if kind is Thought else skipped
         self._space: list[str] = []
-        self._marks = marks
-        self._finder = mark_finder(*marks)
+        """White space that is held, with the marks that were dropped behind it."""
         self._is_flowing = False
+        self._is_behind_call = False

@@ -3,6 +3,7 @@
 import secrets
 import string
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from appliance.chat import event
 from appliance.chat.event import (
@@ -20,10 +21,34 @@ from appliance.engine.wire import Accepted, Row, TokenLogprob
 from appliance.parsing.format import AnswerFormat
 from appliance.parsing.parsed import CallArguments, CallClosed, CallOpened, Parsed, Text, Thought
 from appliance.parsing.parser import AnswerParser
+from appliance.parsing.repetition import RepetitionGuard
 from appliance.parsing.stop import StopCutter
+from appliance.parsing.toolbox import Toolbox
 from appliance.pipeline.token import TokenLine
 
 _LETTERS = string.ascii_letters + string.digits
+_PLAIN = AnswerFormat()
+_USUAL_ID = ("call_", 24)
+"""An id in OpenAI's form: what it begins with, and how many letters follow."""
+_SHORT_ID = ("", 9)
+"""An id as templates want it that take no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How an answer is read; the defaults take it all for text.
+
+    `begun` is the mark with which the prompt began it. `has_short_ids`: its model's template takes
+    no longer ones for calls. `guards_repetition`: it ends where it goes round in circles.
+    """
+
+    form: AnswerFormat = _PLAIN
+    begun: str = ""
+    has_short_ids: bool = False
+    guards_repetition: bool = False
+
+
+AS_TEXT = Reading()
 
 
 class Answer:
@@ -35,25 +60,26 @@ class Answer:
     `is_cut`: a stop string, or the one call that is wanted, has ended the answer.
     `reasoning_tokens` are those that begin in a thought's text. `has_broken_call`: there is a call
     whose arguments are no JSON object; it is the last.
+    `is_repetition`: it was ended for going round in circles, with all that had come by then.
     `finish_reason` None: its end was not read yet.
     """
 
-    def __init__(self, request: ChatRequest, form: AnswerFormat, *, is_in_thought: bool) -> None:
-        """`is_in_thought`: the prompt began a thought that the answer goes on with."""
-        names = frozenset(tool.name for tool in request.tools)
-        if request.tool_choice.mode == "none":
-            names = frozenset()
-        is_plain = form.reasoning == "none" and (form.tools == "none" or not names)
-        self._parser = None if is_plain else AnswerParser(form, names, is_in_thought=is_in_thought)
+    def __init__(self, request: ChatRequest, reading: Reading = AS_TEXT) -> None:
+        form = reading.form
+        toolbox = Toolbox(request.tools if request.tool_choice.mode != "none" else ())
+        is_plain = form.thought is None and not form.syntaxes(has_tools=bool(toolbox))
+        self._parser = None if is_plain else AnswerParser(form, toolbox, begun=reading.begun)
+        self._guard = RepetitionGuard() if reading.guards_repetition else None
+        self._id_form = _SHORT_ID if reading.has_short_ids else _USUAL_ID
         self._cutter = StopCutter(request.stop)
         self._is_one_call_enough = not request.allows_parallel_calls
         self._has_logprobs = request.logprobs is not None
-        has_thoughts = form.reasoning != "none"
+        has_thoughts = form.thought is not None
         self._tokens = TokenLine() if self._has_logprobs or has_thoughts else None
         # All three count characters of the raw text: received, understood as text, and sent.
         self._received = self._read = self._sent = 0
         self._num_calls = self._num_sound_calls = 0
-        self.is_cut = False
+        self.is_cut = self.is_repetition = False
         self.reasoning_tokens = 0
         self.has_broken_call = False
         self._prompt_tokens = self._cached_tokens = self._completion_tokens = 0
@@ -86,6 +112,9 @@ class Answer:
         for row in rows:
             tokens += row.tokens
             events += self.push(row)
+            if not self.is_cut and row.end is None and self._repeats(row.text):
+                events += self.flush()
+                self.is_cut = self.is_repetition = True
             if self.is_cut:
                 return [*events, self._finish("stop", tokens)]
             if row.end is not None:
@@ -125,13 +154,16 @@ class Answer:
         It made calls only if it was not cut short and broke none.
         """
         reason = "stop" if self.is_cut else engine_reason
-        is_complete = reason == "stop" and not self.has_broken_call
+        is_complete = reason == "stop" and not (self.has_broken_call or self.is_repetition)
         return "tool_calls" if is_complete and self._num_sound_calls else reason
 
     def _finish(self, engine_reason: FinishReason, tokens: int) -> Finished:
         self._completion_tokens += tokens
         self.finish_reason = self.reason(engine_reason)
-        return Finished(self.finish_reason, self.usage, self.stop)
+        return Finished(self.finish_reason, self.usage, self.stop, self.is_repetition)
+
+    def _repeats(self, text: str) -> bool:
+        return self._guard is not None and self._guard.push(text)
 
     def _add(self, pieces: list[Parsed]) -> list[Delta]:
         deltas: list[Delta] = []
@@ -171,7 +203,7 @@ class Answer:
                 return [ReasoningDelta(text)]
             case CallOpened(name=name):
                 self._num_calls += 1
-                return [ToolCallDelta(call + 1, _new_call_id(), name)]
+                return [ToolCallDelta(call + 1, _new_call_id(*self._id_form), name)]
             case CallArguments(text=text):
                 return [ToolCallDelta(call, arguments=text)]
             case CallClosed(is_sound=True):
@@ -198,6 +230,6 @@ def _to_events(tokens: Iterable[TokenLogprob | None]) -> tuple[event.TokenLogpro
     )
 
 
-def _new_call_id() -> str:
-    """Return an id in OpenAI's form, which nobody can guess."""
-    return "call_" + "".join(secrets.choice(_LETTERS) for _ in range(24))
+def _new_call_id(prefix: str, size: int) -> str:
+    """Return an id which nobody can guess."""
+    return prefix + "".join(secrets.choice(_LETTERS) for _ in range(size))

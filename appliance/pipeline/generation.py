@@ -24,8 +24,8 @@ from appliance.errors import (
     WorkerDied,
 )
 from appliance.manifest.spec import LimitsSpec
-from appliance.parsing.format import AnswerFormat, choose_format
 from appliance.pipeline.answer import Answer
+from appliance.pipeline.bound import bounded_request, check_bounds, find_bounds
 from appliance.pipeline.prompt import answer_tokens, check_served, render_prompt
 from appliance.pipeline.sender import RequestIds
 from appliance.registry.lease import Lease
@@ -99,9 +99,7 @@ class Generation:
         self.is_whole = False
         self.is_renewed = False
         self._pipe = pipe
-        self._new_answer: Callable[[], Answer] = partial(
-            Answer, request, AnswerFormat(), is_in_thought=False
-        )
+        self._new_answer: Callable[[], Answer] = partial(Answer, request)
         self._answer = self._new_answer()
         self._lease = lease
         self._loaded: Loaded | None = None
@@ -119,6 +117,11 @@ class Generation:
     def finish_reason(self) -> FinishReason | None:
         """Why the answer ended, once `next_events` has returned its end."""
         return self._answer.finish_reason
+
+    @property
+    def is_repetition(self) -> bool:
+        """Say whether the answer was ended for going round in circles."""
+        return self._answer.is_repetition
 
     def start(self) -> None:
         """Take the lease, at once, and begin the rest.
@@ -235,14 +238,19 @@ class Generation:
         return lease or registry.lease(request.model)
 
     async def _open(self, lease: Lease) -> None:
+        text, sender = self._pipe.text, self.ids.sender
+        if lease.resident.loaded is None:
+            await check_bounds(self.request, lease, text)  # while a refusal has its own status
         loaded = await lease.ready()
         self.stage = Stage.TEXT
-        spec, request, sender = lease.spec, self.request, self.ids.sender
-        prompt = await render_prompt(request, lease, self._pipe.text, loaded.context_tokens)
+        request = bounded_request(self.request, lease, text)
+        prompt = await render_prompt(request, lease, text, loaded.context_tokens)
+        bounds = await find_bounds(request, lease, text, prompt.tail)
         loaded = await lease.ready()  # the worker may have been replaced meanwhile
         cap = self._pipe.limits.max_output_tokens
         most = answer_tokens(request, prompt, cap, loaded.context_tokens)
-        self._begin_answer(lease, prompt.tail)
+        self._new_answer = partial(Answer, request, bounds.reading)
+        self._answer = self._new_answer()
         self._submit = Submit(
             model=lease.resident.spec.name,
             id=self.id,
@@ -250,7 +258,7 @@ class Generation:
             max_tokens=most,
             sampling=resolve_sampling(
                 request.sampling,
-                Sampling(**spec.sampling.model_dump()),
+                Sampling(**lease.spec.sampling.model_dump()),
                 loaded.generation_config,
             ),
             ignore_eos=request.ignore_eos,
@@ -260,7 +268,13 @@ class Generation:
             key=sender.key_name,
             weight=sender.weight,
             priority=sender.lowered_priority(request.priority),
+            grammar=bounds.grammar,
+            thought=bounds.thought,
+            shown=bounds.shown,
         )
+        await self._hand_over(lease, loaded)
+
+    async def _hand_over(self, lease: Lease, loaded: Loaded) -> None:
         self._enter(loaded)
         try:
             await self._stream.accepted()
@@ -270,16 +284,6 @@ class Generation:
             self._enter(await lease.ready(is_patient=True))
             await self._stream.accepted()
         self._note_accepted()
-
-    def _begin_answer(self, lease: Lease, tail: str) -> None:
-        """Read the answer as its model writes; that to a prompt without messages is all text."""
-        request, form = self.request, AnswerFormat()
-        if request.prompt is None:
-            is_script = lease.spec.is_scripted()
-            template = "" if is_script else self._pipe.text.traits(lease.text_name).template
-            form = choose_format(lease.spec.chat, template)
-        self._new_answer = partial(Answer, request, form, is_in_thought=form.opens_thought(tail))
-        self._answer = self._new_answer()
 
     def _enter(self, loaded: Loaded) -> None:
         assert self._submit is not None

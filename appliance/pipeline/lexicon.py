@@ -4,6 +4,7 @@ from appliance.chat.client import TextProcess
 from appliance.chat.request import ChatRequest
 from appliance.engine.wire import ScriptPrompt
 from appliance.errors import InvalidRequest
+from appliance.pipeline.bound import bounded_request
 from appliance.pipeline.prompt import Prompt, check_served, render_prompt
 from appliance.registry.registry import Registry
 from appliance.registry.wording import Voice
@@ -50,6 +51,7 @@ class Lexicon:
     async def _prompt(self, request: ChatRequest) -> Prompt:
         voice = await self._registry.voice(request.model)
         check_served(request, voice.spec)
+        request = bounded_request(request, voice, self._text)
         return await render_prompt(request, voice, self._text, None)
 
     async def _voice(self, model: str) -> Voice:

@@ -101,6 +101,8 @@ class Pipeline:
         for generation in generations:
             self._running.pop(generation.id, None)
             generation.close()
+            if generation.is_repetition:
+                self._metrics.repetition_stops_total.labels(generation.model_name).inc()
         first.error = error
         usage = usage or first.usage
         self._record(first, usage)
@@ -173,6 +175,7 @@ class Pipeline:
             ttft_seconds=_since(times.arrived, times.first_text),
             duration_seconds=round(now - times.arrived, 6),
             finish_reason=generation.finish_reason,
+            is_repetition=generation.is_repetition,
             error=type(generation.error).__name__ if generation.error else None,
         )
 

@@ -74,6 +74,9 @@ class Metrics:
         self.completion_tokens_total = self._counter(
             "completion_tokens", "Tokens written.", "model"
         )
+        self.repetition_stops_total = self._counter(
+            "repetition_stops", "Answers ended for going round in circles.", "model"
+        )
 
     def _define_config(self) -> None:
         self.config_last_reload_successful = self._gauge(
@@ -188,6 +191,7 @@ class Metrics:
             self.prompt_tokens_total,
             self.cached_tokens_total,
             self.completion_tokens_total,
+            self.repetition_stops_total,
         ):
             yield metric, ()
 

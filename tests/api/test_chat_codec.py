@@ -166,25 +166,32 @@ def test_tools_are_read() -> None:
     assert request.unserved == ()
 
 
-def test_strict_tool_is_named() -> None:
-    strict = {"function": {"name": "g", "strict": True}}
-
-    assert request_of(tools=[TOOL, strict]).unserved == ("tools[1].function.strict",)
-
-
 @pytest.mark.parametrize(
-    ("value", "choice", "unserved"),
+    ("value", "choice"),
     [
-        ("none", ToolChoice("none"), ()),
-        ("auto", ToolChoice("auto"), ()),
-        ("required", ToolChoice("required"), ("tool_choice",)),
-        (NAMED, ToolChoice("named", "f"), ("tool_choice",)),
+        ("none", ToolChoice("none")),
+        ("auto", ToolChoice("auto")),
+        ("required", ToolChoice("required")),
+        (NAMED, ToolChoice("named", "f")),
     ],
 )
-def test_tool_choice_is_read(value: object, choice: ToolChoice, unserved: tuple[str, ...]) -> None:
+def test_tool_choice_is_read(value: object, choice: ToolChoice) -> None:
     request = request_of(tools=[TOOL], tool_choice=value)
 
-    assert (request.tool_choice, request.unserved) == (choice, unserved)
+    assert (request.tool_choice, request.unserved) == (choice, ())
+
+
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_only_allowed_tools_are_offered(mode: str) -> None:
+    other = {"type": "function", "function": {"name": "g", "strict": True}}
+    allowed = {"mode": mode, "tools": [{"type": "function", "function": {"name": "g"}}]}
+
+    request = request_of(
+        tools=[TOOL, other], tool_choice={"type": "allowed_tools", "allowed_tools": allowed}
+    )
+
+    assert request.tools == (Tool("g", strict=True),)
+    assert request.tool_choice.mode == mode
 
 
 @pytest.mark.parametrize("value", ["required", NAMED])
@@ -202,6 +209,17 @@ def test_tool_choice_without_its_tool_is_refused(value: object) -> None:
         ({"reasoning_effort": "low"}, Thinking(effort="low")),
         ({"enable_thinking": False}, Thinking(False, param="enable_thinking")),
         ({"enable_thinking": True, "reasoning_effort": "high"}, Thinking(True, "high")),
+        ({"thinking": {"type": "disabled"}}, Thinking(False, param="thinking.type")),
+        ({"thinking": {"type": "auto"}}, Thinking()),
+        (
+            {"thinking": {"type": "enabled", "budget_tokens": 99}},
+            Thinking(True, param="thinking.type", budget=99, budget_param="thinking.budget_tokens"),
+        ),
+        ({"thinking_token_budget": 0}, Thinking(budget=0, budget_param="thinking_token_budget")),
+        ({"reasoning": {"effort": "none"}}, Thinking(effort="none", param="reasoning.effort")),
+        ({"reasoning": {"enabled": False}}, Thinking(False, param="reasoning.enabled")),
+        ({"reasoning": {"max_tokens": 8}}, Thinking(budget=8, budget_param="reasoning.max_tokens")),
+        ({"reasoning": {"effort": "low"}, "reasoning_effort": "high"}, Thinking(effort="high")),
     ],
 )
 def test_wishes_about_thoughts_are_read(fields: dict[str, object], thinking: Thinking) -> None:

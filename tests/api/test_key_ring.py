@@ -4,6 +4,7 @@ from pathlib import Path
 
 from appliance.api.access import key_ring
 from appliance.api.auth import ANYBODY
+from appliance.chat.request import Thinking
 from appliance.manifest.load import load_manifest_text
 from appliance.pipeline.sender import Sender
 
@@ -22,6 +23,17 @@ def test_key_brings_its_share_and_priority() -> None:
 
     assert caller is not None
     assert caller.sender == Sender("team", 0.5, -5)
+
+
+def test_key_brings_its_wishes_about_thoughts() -> None:
+    wishes = "thinking: {enabled: true, effort: low, budget: 64}"
+    text = MANIFEST.replace("weight: 0.5", wishes)
+    loaded = load_manifest_text(text, name="m", folder=Path("/"), environ={"TEAM_KEY": "secret"})
+
+    caller = key_ring(loaded).find(b"secret")
+
+    assert caller is not None
+    assert caller.sender.thinking == Thinking(True, "low", is_firm=False, budget=64)
 
 
 def test_anybody_shares_alike() -> None:

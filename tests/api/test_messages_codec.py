@@ -8,7 +8,15 @@ import pytest
 from appliance.api.anthropic.codec import to_chat_request as to_request
 from appliance.api.anthropic.codec import to_prompt
 from appliance.api.anthropic.wire import CountBody, MessagesBody
-from appliance.chat.request import ChatRequest, Message, Sampling, Thinking, Tool, ToolChoice
+from appliance.chat.request import (
+    ChatRequest,
+    Message,
+    Sampling,
+    Structure,
+    Thinking,
+    Tool,
+    ToolChoice,
+)
 from appliance.errors import InvalidRequest
 from tests.api.message_bodies import assistant, decode_body, result, text, user
 
@@ -44,7 +52,7 @@ def test_whole_body_is_read() -> None:
         stop=("\n\n", "END"),
         tools=tuple(Tool(name, "Tell it.", {"type": "object"}) for name in ("weather", "other")),
         allows_parallel_calls=False,
-        thinking=Thinking(True, "low", is_firm=False, param="output_config.effort"),
+        thinking=Thinking(True, "low", is_firm=False, param="output_config.effort", budget=1024),
         template_kwargs={"style": "odd"},
     )
 
@@ -65,57 +73,70 @@ def test_what_steers_other_machines_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "expected", "unserved"),
+    ("choice", "expected"),
     [
-        pytest.param({"type": "auto"}, ToolChoice(), (), id="auto"),
-        pytest.param({"type": "none"}, ToolChoice("none"), (), id="none"),
-        pytest.param({"type": "any"}, ToolChoice("required"), ("tool_choice",), id="any"),
+        pytest.param({"type": "auto"}, ToolChoice(), id="auto"),
+        pytest.param({"type": "none"}, ToolChoice("none"), id="none"),
+        pytest.param({"type": "any"}, ToolChoice("required"), id="any"),
         pytest.param(
-            {"type": "tool", "name": "weather"},
-            ToolChoice("named", "weather"),
-            ("tool_choice",),
-            id="tool",
+            {"type": "tool", "name": "weather"}, ToolChoice("named", "weather"), id="tool"
         ),
     ],
 )
-def test_tool_choice_is_read(
-    choice: dict[str, str], expected: ToolChoice, unserved: tuple[str, ...]
-) -> None:
+def test_tool_choice_is_read(choice: dict[str, str], expected: ToolChoice) -> None:
     request = to_chat_request(decode_body(tools=[WEATHER], tool_choice=choice))
 
-    assert (request.tool_choice, request.unserved) == (expected, unserved)
+    assert (request.tool_choice, request.unserved) == (expected, ())
     assert request.allows_parallel_calls
 
 
 @pytest.mark.parametrize(
-    ("thinking", "is_enabled"),
+    ("thinking", "is_enabled", "budget"),
     [
-        pytest.param(None, None, id="as the model does"),
-        pytest.param({"type": "adaptive", "display": "omitted"}, True, id="adaptive"),
-        pytest.param({"type": "enabled", "budget_tokens": 2000}, True, id="enabled"),
-        pytest.param({"type": "disabled"}, False, id="disabled"),
+        pytest.param(None, None, None, id="as the model does"),
+        pytest.param({"type": "adaptive", "display": "omitted"}, True, None, id="adaptive"),
+        pytest.param({"type": "enabled", "budget_tokens": 2000}, True, 2000, id="enabled"),
+        pytest.param({"type": "disabled"}, False, None, id="disabled"),
     ],
 )
-def test_thinking_is_read(thinking: object, is_enabled: bool | None) -> None:
+def test_thinking_is_read(thinking: object, is_enabled: bool | None, budget: int | None) -> None:
     wish = to_chat_request(decode_body(thinking=thinking)).thinking
 
-    assert (wish.is_enabled, wish.effort) == (is_enabled, None)
+    assert (wish.is_enabled, wish.effort, wish.budget) == (is_enabled, None, budget)
+
+
+def test_strict_tool_is_read() -> None:
+    request = to_chat_request(decode_body(tools=[{**WEATHER, "strict": True}]))
+
+    assert [tool.strict for tool in request.tools] == [True]
+    assert request.unserved == ()
+
+
+JSON = {"type": "json_schema", "schema": {"type": "integer"}}
+OTHER_JSON = {"type": "json_schema", "schema": {"type": "string"}}
 
 
 @pytest.mark.parametrize(
-    ("fields", "name"),
+    ("fields", "param"),
     [
-        pytest.param({"tools": [{**WEATHER, "strict": True}]}, "tools[0].strict", id="strict"),
-        pytest.param(
-            {"output_config": {"format": {"type": "json_schema"}}},
-            "output_config.format",
-            id="format",
-        ),
-        pytest.param({"output_format": {"type": "json_schema"}}, "output_format", id="old format"),
+        ({"output_config": {"format": JSON}}, "output_config.format.schema"),
+        ({"output_format": JSON}, "output_format.schema"),
+        ({"output_config": {"format": JSON}, "output_format": JSON}, "output_config.format.schema"),
     ],
 )
-def test_constraint_is_named_as_not_served(fields: dict[str, Any], name: str) -> None:
-    assert to_chat_request(decode_body(**fields)).unserved == (name,)
+def test_form_of_the_answer_is_read(fields: dict[str, Any], param: str) -> None:
+    request = to_chat_request(decode_body(**fields))
+
+    assert request.structure == Structure("schema", {"type": "integer"}, param)
+
+
+def test_two_forms_of_the_answer_are_refused() -> None:
+    body = decode_body(output_config={"format": JSON}, output_format=OTHER_JSON)
+
+    with pytest.raises(InvalidRequest) as refusal:
+        to_chat_request(body)
+
+    assert refusal.value.param == "output_format.schema"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from appliance.api.openai.refusal import refused_fields
 from appliance.api.openai.responses.codec import check_body
 from appliance.api.openai.responses.wire import ResponsesBody
-from appliance.chat.request import Message, Thinking, Tool, ToolChoice
+from appliance.chat.request import Message, Structure, Thinking, Tool, ToolChoice
 from appliance.errors import InvalidRequest
 from tests.api.responses import chat_request, decode_body, validated
 from tests.api.responses import parts_of as response_parts
@@ -70,27 +70,24 @@ def test_tool_that_need_not_be_called_is_not_passed_on(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "choice", "names", "unserved"),
+    ("wish", "choice", "names"),
     [
-        ("none", ToolChoice("none"), ["f", "g"], ()),
-        ("required", ToolChoice("required"), ["f", "g"], ("tool_choice",)),
-        ({"type": "function", "name": "g"}, ToolChoice("named", "g"), ["f", "g"], ("tool_choice",)),
+        ("none", ToolChoice("none"), ["f", "g"]),
+        ("required", ToolChoice("required"), ["f", "g"]),
+        ({"type": "function", "name": "g"}, ToolChoice("named", "g"), ["f", "g"]),
         (
             {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "g"}]},
             ToolChoice("auto"),
             ["g"],
-            (),
         ),
     ],
 )
-def test_tool_choice_is_read(
-    wish: object, choice: ToolChoice, names: list[str], unserved: tuple[str, ...]
-) -> None:
+def test_tool_choice_is_read(wish: object, choice: ToolChoice, names: list[str]) -> None:
     fields: dict[str, Any] = {"tools": [TOOL, OTHER], "tool_choice": wish}
 
     request = chat_request(**fields)
 
-    assert (request.tool_choice, request.unserved) == (choice, unserved)
+    assert (request.tool_choice, request.unserved) == (choice, ())
     assert [tool.name for tool in request.tools] == names
     envelope, _ = response_parts(decode_body(**fields))
     assert validated(envelope.response("queued", []))["tool_choice"] == wish
@@ -113,15 +110,9 @@ def test_logprobs_come_when_asked_for(fields: dict[str, Any], expected: int | No
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
-        ("text.format", {"text": {"format": {"type": "json_object"}}}),
-        (
-            "text.format",
-            {"text": {"format": {"type": "json_schema", "name": "a", "schema": {}}}},
-        ),
         ("text.verbosity", {"text": {"verbosity": "low"}}),
         ("reasoning.context", {"reasoning": {"context": "all_turns"}}),
-        ("tools[0].strict", {"tools": [TOOL | {"strict": True}]}),
-        ("guided_json", {"guided_json": {}}),
+        ("guided_whitespace_pattern", {"guided_whitespace_pattern": " "}),
         (
             "stream_options.include_obfuscation",
             {"stream": True, "stream_options": {"include_obfuscation": True}},
@@ -186,3 +177,33 @@ def test_call_into_a_namespace_has_one_name_each_turn() -> None:
     request = chat_request(input=[call | {"name": "f", "namespace": "crm"}], tools=[SPACE])
 
     assert request.messages[0].tool_calls[0].name == request.tools[0].name == "crm__f"
+
+
+@pytest.mark.parametrize(
+    ("form", "structure"),
+    [
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, Structure("object", param="text.format")),
+        (
+            {"type": "json_schema", "name": "a", "schema": {"type": "null"}},
+            Structure("schema", {"type": "null"}, "text.format.schema"),
+        ),
+        (
+            {"type": "json_schema", "name": "a", "schema": {}, "strict": False},
+            Structure("schema", {}, "text.format.schema", is_strict=False),
+        ),
+    ],
+)
+def test_form_of_the_text_is_read(form: dict[str, Any], structure: Structure | None) -> None:
+    fields: dict[str, Any] = {"text": {"format": form}}
+
+    assert chat_request(**fields).structure == structure
+    envelope, _ = response_parts(decode_body(**fields))
+    assert validated(envelope.response("queued", []))["text"]["format"] == form
+
+
+def test_strict_function_and_budget_of_thought_are_read() -> None:
+    request = chat_request(tools=[TOOL | {"strict": True}], thinking_token_budget=16)
+
+    assert [tool.strict for tool in request.tools] == [True]
+    assert request.thinking.budget == 16

@@ -153,7 +153,8 @@ def _prefix(each: Template) -> str:
 
 
 def _deviations(traits: Traits) -> str:
-    usual = asdict(Traits(template=traits.template, spelling=traits.spelling))
+    same = {key: getattr(traits, key) for key in ("template", "spelling", "samples")}
+    usual = asdict(Traits(**same))
     values = {key: value for key, value in asdict(traits).items() if value != usual[key]}
     plain = asdict(type(traits.spelling)())
     values |= {key: v for key, v in asdict(traits.spelling).items() if v != plain[key]}

@@ -77,6 +77,8 @@ def test_what_the_template_allows_is_found(source: str, name: str, value: object
         (calling("{{ c.function.arguments }}"), Spelling(arguments="text")),
         (calling("{% if c.id | length != 9 %}{{ raise_exception('id') }}{% endif %}"
                  "{{ c.function.arguments | tojson }}"), Spelling(ids="short")),
+        (calling("<|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>"
+                 "{{ c.function.arguments | tojson }}"), Spelling(ids="numbered")),
         ("{% for t in tools or () %}{{ t.name + t.description }}{% endfor %}" + TURNS,
          Spelling(tools="flat", fills_tools=True)),
         ("{{ tools | length }}{{ tools | tojson }}" + TURNS, Spelling(lists_no_tools=True)),

@@ -3,7 +3,7 @@ from typing import Any, Literal
 import pytest
 
 from appliance.chat.request import Message, Tool, ToolCall
-from appliance.chat.spelling import message_value, tool_value
+from appliance.chat.spelling import message_value, message_values, tool_value
 from appliance.chat.traits import Spelling
 
 THOUGHTFUL = Message("assistant", "x", thought="t")
@@ -76,6 +76,25 @@ def test_short_ids_are_nine_letters_or_digits_and_still_agree() -> None:
     assert all(len(each) == 9 and each.isalnum() for each in ids)
     assert ids[0] != ids[1] == result["tool_call_id"]
     assert ids[2] == "abcDEF123"
+
+
+def test_numbered_ids_count_all_calls_and_results_agree() -> None:
+    look, read = ToolCall("call_x", "look", ""), ToolCall("call_y", "read", "")
+    messages = (
+        Message("assistant", tool_calls=(look, read)),
+        Message("tool", "r", tool_call_id="call_y"),
+        Message("assistant", tool_calls=(look,)),
+        Message("tool", "r", tool_call_id="call_x"),
+        Message("tool", "r", tool_call_id="call_stray"),
+    )
+
+    values = message_values(messages, Spelling(ids="numbered"))
+
+    called = [call["id"] for value in values for call in value.get("tool_calls", ())]
+    answered = [value["tool_call_id"] for value in values if "tool_call_id" in value]
+    assert called == ["functions.look:0", "functions.read:1", "functions.look:2"]
+    assert answered == ["functions.read:1", "functions.look:2", "call_stray"]
+    assert message_values(messages[:2], Spelling(ids="numbered")) == values[:2]
 
 
 def test_tool_is_filled_and_flattened_if_the_template_wants_that() -> None:

@@ -1,9 +1,10 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from appliance.chat.request import Thinking
-from appliance.chat.thinking import thinking_values
+from appliance.chat.thinking import template_values, thinking_values, wants_no_thought
 from appliance.chat.traits import Traits
 from appliance.errors import InvalidRequest
 
@@ -22,6 +23,9 @@ ONE = Traits(
     effort_variable="effort",
     efforts=("low", "high"),
 )
+BUDGETED = Traits(thinks=True, thinking_variable="thinking_budget", thinking_on=-1, thinking_off=0)
+OWN_WORDS = Traits("{{ think }} {{ effort }}", thinking_variable="think", effort_variable="effort")
+GRADED_WORDS = replace(OWN_WORDS, efforts=("low", "high"))
 
 
 @pytest.mark.parametrize(
@@ -48,6 +52,17 @@ ONE = Traits(
         (ONE, Thinking(effort="low"), {"effort": "low"}),
         (ONE, Thinking(is_enabled=True), {"effort": "high"}),
         (ONE, Thinking(effort="none"), {"effort": "no_think"}),
+        (SWITCHED, Thinking(budget=0), {"think": False}),
+        (SWITCHED, Thinking(is_enabled=True, effort="high", budget=0), {"think": False}),
+        (SWITCHED, Thinking(budget=9), {}),
+        (SWITCHED, Thinking(is_enabled=True, budget=9), {"think": True}),
+        (ALWAYS, Thinking(budget=0), {}),
+        (GRADED, Thinking(budget=0), {}),
+        (BUDGETED, Thinking(budget=512), {"thinking_budget": 512}),
+        (BUDGETED, Thinking(is_enabled=True), {"thinking_budget": -1}),
+        (BUDGETED, Thinking(effort="low", budget=512), {"thinking_budget": 512}),
+        (BUDGETED, Thinking(budget=0), {"thinking_budget": 0}),
+        (BUDGETED, Thinking(is_enabled=False, budget=9), {"thinking_budget": 0}),
     ],
 )
 def test_wish_is_said_in_the_templates_own_variables(
@@ -85,3 +100,47 @@ def test_wish_that_is_not_firm_is_left_out(traits: Traits, thinking: Thinking) -
     wish = Thinking(thinking.is_enabled, thinking.effort, is_firm=False)
 
     assert thinking_values(wish, traits) == {}
+
+
+@pytest.mark.parametrize(
+    ("thinking", "expected"),
+    [
+        (Thinking(), False),
+        (Thinking(is_enabled=True), False),
+        (Thinking(effort="low"), False),
+        (Thinking(is_enabled=True, effort="none"), False),
+        (Thinking(budget=1), False),
+        (Thinking(is_enabled=False), True),
+        (Thinking(effort="none"), True),
+        (Thinking(is_enabled=False, effort="high"), True),
+        (Thinking(is_enabled=True, budget=0), True),
+    ],
+)
+def test_wish_for_no_thoughts_is_seen(thinking: Thinking, *, expected: bool) -> None:
+    assert wants_no_thought(thinking) is expected
+
+
+@pytest.mark.parametrize(
+    ("values", "further"),
+    [
+        ({}, {}),
+        ({"mood": "calm", "think": False}, {}),
+        ({"enable_thinking": False}, {"think": False}),
+        ({"thinking": True}, {"think": True}),
+        ({"enable_thinking": False, "think": True}, {}),
+        ({"enable_thinking": "no", "reasoning_effort": 5}, {}),
+        ({"reasoning_effort": "medium"}, {"think": True, "effort": "high"}),
+        ({"reasoning_effort": "none"}, {"think": False}),
+        ({"reasoning_effort": "odd"}, {}),
+    ],
+)
+def test_values_under_other_templates_names_are_said_in_this_ones(
+    values: dict[str, Any], further: dict[str, Any]
+) -> None:
+    assert template_values(values, GRADED_WORDS) == further | values
+
+
+def test_values_that_the_template_reads_are_left_as_they_are() -> None:
+    both = replace(GRADED_WORDS, template="{{ enable_thinking }} {{ think }}")
+
+    assert template_values({"enable_thinking": False}, both) == {"enable_thinking": False}

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.mlx, pytest.mark.registry, pytest.mark.timeout(300)]
 
 TEMPLATE = "templates/Qwen-Qwen3-0.6B.jinja"
 
-REFUSED = {"codex-instructions": "text.verbosity", "openai-agents-main": "tools[0].strict"}
+REFUSED = {"codex-instructions": "text.verbosity"}
 """Shapes that ask for what only a scripted model promises yet, and the field they are told of."""
 
 SMALL = ("claude-code-quota", "claude-code-title", "open-webui-title", "opencode-title")

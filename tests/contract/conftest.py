@@ -27,6 +27,7 @@ models:
   - name: agent
     source: scripted:choices.yaml
     chat: {reasoning_parser: qwen3, tool_parser: hermes}
+  - {name: guarded, like: agent, chat: {repetition_guard: true}}
   - {name: real, source: "path:absent"}
 """
 
@@ -75,6 +76,10 @@ CHOICES = """\
     - 'uments": {}}</tool_call>'
 - match: "only"
   pieces: ['<tool_call>{"name": "now", "arguments": {}}</tool_call>']
+- match: "circles"
+  pieces: ["check "]
+  repeat: 900
+  piece_delay: 1ms
 - match: "long"
   pieces: ["word "]
   repeat: 20

@@ -38,22 +38,25 @@ KINDS: dict[str, type[msgspec.Struct]] = {
 }
 FUNCTION = {"name": "f", "parameters": {"type": "object"}}
 TOOL = {"type": "function", "function": FUNCTION}
-STRICT = {"type": "function", "function": FUNCTION | {"strict": True}}
 NAMED = {"type": "function", "function": {"name": "f"}}
-FLAT = {"type": "function", **FUNCTION}
-OWN = {"name": "f", "input_schema": {"type": "object"}}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 PICTURE = {"type": "image", "source": {"type": "url", "url": "http://a/b.png"}}
 CALLED = {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}
-JSON = {"format": {"type": "json_object"}}
+NO_SCHEMA = {"type": "json_schema", "json_schema": {"type": "object"}}
+ALLOWED = {"mode": "auto", "tools": [NAMED]}
 PARTLY: list[Case] = [
     (CHAT, "messages[0].function_call", {"messages": [CALLED]}),
-    (CHAT, "tool_choice", {"tools": [TOOL], "tool_choice": "required"}),
-    (CHAT, "tool_choice", {"tools": [TOOL], "tool_choice": NAMED}),
+    (CHAT, "tool_choice", {"tool_choice": "required"}),
+    (CHAT, "tool_choice", {"tool_choice": NAMED}),
+    (CHAT, "tool_choice", {"tool_choice": {"type": "allowed_tools", "allowed_tools": ALLOWED}}),
+    (CHAT, "response_format.json_schema", {"response_format": NO_SCHEMA}),
+    (CHAT, "response_format.type", {"response_format": {"type": "structural_tag"}}),
+    (CHAT, "guided_choice", {"guided_choice": ["a"], "guided_regex": "a"}),
+    (CHAT, "structured_outputs", {"structured_outputs": {"regex": "a", "choice": ["a"]}}),
     (
         CHAT,
-        "tools[0].function.strict",
-        {"tools": [STRICT]},
+        "structured_outputs.structural_tag",
+        {"structured_outputs": {"regex": "a", "structural_tag": "b"}},
     ),
     (CHAT, "messages[0].content[0]", {"messages": [{"role": "user", "content": [IMAGE]}]}),
     (CHAT, "top_logprobs", {"top_logprobs": 21, "logprobs": True}),
@@ -61,25 +64,20 @@ PARTLY: list[Case] = [
     (TEXT, "best_of", {"best_of": 2}),
     (TEXT, "logprobs", {"echo": True, "logprobs": 1}),
     (TEXT, "max_tokens", {"max_tokens": 100_000}),
-    (
-        RESPONSES,
-        "tool_choice",
-        {"tools": [FLAT], "tool_choice": "required"},
-    ),
-    (RESPONSES, "tools[0].strict", {"tools": [FLAT | {"strict": True}]}),
+    (RESPONSES, "tool_choice", {"tool_choice": "required"}),
     (RESPONSES, "tools[0].type", {"tools": [{"type": "file_search"}]}),
-    (RESPONSES, "text.format", {"text": JSON}),
+    (RESPONSES, "text.format", {"text": {"format": {"type": "json_schema", "name": "a"}}}),
+    (RESPONSES, "text.verbosity", {"text": {"verbosity": "low"}}),
     (RESPONSES, "stream", {"stream": True, "background": True}),
     (RESPONSES, "background", {"store": False, "background": True}),
     (RESPONSES, "truncation", {"truncation": "auto"}),
     (RESPONSES, "conversation", {"conversation": "conv_1"}),
     (RESPONSES, "prompt", {"prompt": {"id": "p"}}),
     (RESPONSES, "max_output_tokens", {"max_output_tokens": 100_000}),
-    (MESSAGES, "tool_choice", {"tools": [OWN], "tool_choice": {"type": "any"}}),
-    (MESSAGES, "tool_choice", {"tools": [OWN], "tool_choice": {"type": "tool", "name": "f"}}),
-    (MESSAGES, "tools[0].strict", {"tools": [OWN | {"strict": True}]}),
+    (MESSAGES, "tool_choice", {"tool_choice": {"type": "any"}}),
+    (MESSAGES, "tool_choice", {"tool_choice": {"type": "tool", "name": "f"}}),
     (MESSAGES, "tools[0].type", {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
-    (MESSAGES, "output_config.format", {"output_config": JSON}),
+    (MESSAGES, "output_config.format", {"output_config": {"format": {"type": "json_schema"}}}),
     (MESSAGES, "mcp_servers", {"mcp_servers": [{"type": "url", "url": "http://a", "name": "a"}]}),
     (MESSAGES, "thread", {"thread": {"type": "create"}}),
     (MESSAGES, "messages[1]", {"messages": [ASK, {"role": "assistant", "content": "I"}]}),

@@ -14,7 +14,7 @@ from appliance.manifest.tree import read_tree
 EXAMPLE = Path(__file__).parents[2] / "config" / "examples" / "all-options.yaml"
 LATER = {
     *("embeddings", "audio", "mcp", "trusted_hosts", "media", "limits"),
-    *("kv_quantization", "adapter", "draft", "thinking_budget", "max_concurrent"),
+    *("kv_quantization", "adapter", "draft", "max_concurrent"),
     *("warm_prompts", "mcp_servers"),
 }
 

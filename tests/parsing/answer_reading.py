@@ -3,12 +3,14 @@
 import itertools
 from collections.abc import Iterable, Iterator
 
+from appliance.chat.request import Tool
 from appliance.parsing.format import AnswerFormat
 from appliance.parsing.parsed import CallArguments, CallClosed, CallOpened, Parsed, Text, Thought
 from appliance.parsing.parser import AnswerParser
+from appliance.parsing.toolbox import Toolbox
 
 BOTH = AnswerFormat(reasoning="qwen3", tools="hermes")
-NAMES = frozenset({"get_weather", "now"})
+TOOLBOX = Toolbox([Tool("get_weather"), Tool("now")])
 WORDS = {Text: "text", Thought: "thought", CallOpened: "call", CallArguments: "arguments"}
 
 Part = tuple[str, str]
@@ -38,17 +40,17 @@ def fold(pieces: Iterable[Parsed]) -> list[Part]:
 def read_pieces(
     texts: Iterable[str],
     form: AnswerFormat = BOTH,
-    names: frozenset[str] = NAMES,
+    toolbox: Toolbox = TOOLBOX,
     *,
-    is_in_thought: bool = False,
+    begun: str = "",
 ) -> list[Parsed]:
-    parser = AnswerParser(form, names, is_in_thought=is_in_thought)
+    parser = AnswerParser(form, toolbox, begun=begun)
     pieces = [piece for text in texts for piece in parser.feed(text)]
     return pieces + parser.end()
 
 
-def read(text: str, *, is_in_thought: bool = False) -> list[Part]:
-    return fold(read_pieces([text], is_in_thought=is_in_thought))
+def read(text: str, *, begun: str = "") -> list[Part]:
+    return fold(read_pieces([text], begun=begun))
 
 
 def splits(text: str) -> Iterator[list[str]]:
@@ -58,8 +60,8 @@ def splits(text: str) -> Iterator[list[str]]:
         yield [text[:cut], text[cut:]]
 
 
-def read_at(text: str, cuts: Iterable[int], *, is_in_thought: bool = False) -> list[Part]:
+def read_at(text: str, cuts: Iterable[int], *, begun: str = "") -> list[Part]:
     """Return what comes of the text when it is cut at the places that there are."""
     edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
     texts = [text[start:end] for start, end in itertools.pairwise(edges)]
-    return fold(read_pieces(texts, is_in_thought=is_in_thought))
+    return fold(read_pieces(texts, begun=begun))

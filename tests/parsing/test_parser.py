@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.parsing.format import AnswerFormat
-from appliance.parsing.parsed import CallOpened, Text, Thought
+from appliance.parsing.parsed import CallArguments, CallOpened, Parsed, Text, Thought
 from appliance.parsing.parser import AnswerParser
+from appliance.parsing.toolbox import Toolbox
 from tests.parsing.answer_reading import (
     BOTH,
-    NAMES,
+    TOOLBOX,
     Part,
     fold,
     part_of,
@@ -26,10 +27,6 @@ from tests.parsing.answer_reading import (
 
 def call(arguments: str, name: str = "now") -> list[Part]:
     return [("call", name), ("arguments", arguments), ("end", "sound")]
-
-
-def broken(arguments: str, name: str = "now") -> list[Part]:
-    return [("call", name), ("arguments", arguments), ("end", "broken")]
 
 
 def text(*texts: str) -> list[Part]:
@@ -67,116 +64,19 @@ THOUGHTS = {
 }
 
 CALLS = {
-    NOW: EMPTY,
-    f"Let me see. \n{NOW}\n": [*text("Let me see."), *EMPTY],
-    f"{NOW}\n{NOW}": EMPTY + EMPTY,
-    f"{NOW}{NOW}after": [*EMPTY, *EMPTY, *text("after")],
-    f"{NOW}\n\n</tool_call>\n": EMPTY,
-    f"{NOW} and </tool_call>": [*EMPTY, *text("and </tool_call>")],
     f"{NOW}\n<think>b</think>c": [*EMPTY, ("thought", "b"), *text("c")],
-    '<tool_call>{"name":"now"}</tool_call>': EMPTY,
-    '<tool_call>{"name":"now"}': EMPTY,
-    '<tool_call>{"name":"now","arguments":null}</tool_call>': EMPTY,
-    '<tool_call>{"name":"now","arguments":""}</tool_call>': EMPTY,
-    '<tool_call>{"name":"now","parameters":{"a": 1}}</tool_call>': call('{"a": 1}'),
-    '<tool_call>{"arguments":{"a":1.50},"name":"now"}</tool_call>': call('{"a":1.50}'),
-    '<tool_call>{"id":1,"name":"now"}</tool_call>': EMPTY,
-    '<tool_call>{"name":"n\\u006fw","arguments":{}}</tool_call>': EMPTY,
-    '<tool_call>{"name":"now","arguments":{"a":{"b":[{"c":"}]"}]}}}</tool_call>': call(
-        '{"a":{"b":[{"c":"}]"}]}}'
-    ),
-    '<tool_call>{"name":"now","arguments":{"a":"</tool_call> \\" <tool_call>"}}</tool_call>': call(
-        '{"a":"</tool_call> \\" <tool_call>"}'
-    ),
-    '<tool_call>{"name":"now","arguments":{"a":"1\n2\t"}}</tool_call>': call('{"a":"1\\n2\\t"}'),
-    '<tool_call>{"name":"now","arguments":{}}': EMPTY,
-    '<tool_call>{"name":"now","arguments":{}</tool_call>ok': [*EMPTY, *text("ok")],
-    '<tool_call>{"name":"now","arguments":{}}}\n</tool_call>ok': [*EMPTY, *text("ok")],
-    '<tool_call>{"name":"now","arguments":{}},"id":"7"}</tool_call>ok': [*EMPTY, *text("ok")],
-    f'<tool_call>{{"name":"now","arguments":{{}}}} {LONG}{LONG}': [*EMPTY, *text(LONG + LONG)],
-    f'<tool_call>{{"name":"now","arguments":{{}}}} so{NOW}': [*EMPTY, *text("so"), *EMPTY],
-    '<tool_call>{"name":"now","arguments":{}} bye </tool': [*EMPTY, *text("bye </tool")],
+    f"<think>a</think>{NOW}b": [("thought", "a"), *EMPTY, *text("b")],
+    '<tool_call>{"name":"now","arguments":{"a":"<think>"}}</tool_call>': call('{"a":"<think>"}'),
 }
 
-ENCODED = {
-    '"{}"': "{}",
-    r'"{\"a\": \"b\\n\\\"c\\\"\"}"': r'{"a": "b\n\"c\""}',
-    r'"{\"a\":\"\u00e9\ud83d\ude00\\u00e9\"}"': r'{"a":"é😀\u00e9"}',
-    r'"{\"a\":\"<\/tool_call>\"} "': '{"a":"</tool_call>"}',
-    r'" {\"a\":1}': '{"a":1}',
-    r'"{\"a\":1\u007d"': '{"a":1}',
-}
 
-BROKEN = {
-    '<tool_call>{"name":"now","arguments":{"a":"b': broken('{"a":"b'),
-    '<tool_call>{"name":"now","arguments":{"a":"b\\': broken('{"a":"b\\'),
-    '<tool_call>{"name":"now","arguments":{"a":1</tool': broken('{"a":1</tool'),
-    f'<tool_call>{{"name":"now","arguments":{{"a":1</tool_call>\nso {NOW}': [
-        *broken('{"a":1'),
-        *text(f"so {NOW}"),
-    ],
-    '<tool_call>{"name":"now","arguments":{"a":True}}</tool_call>ok': [
-        *broken('{"a":True}'),
-        *text("ok"),
-    ],
-    '<tool_call>{"name":"now","arguments":{"a":[1}}</tool_call>ok': [
-        *broken('{"a":[1}}'),
-        *text("ok"),
-    ],
-    '<tool_call>{"name":"now","arguments":{<b>}}</tool_call>': broken("{<b>}"),
-    r'<tool_call>{"name":"now","arguments":"{\"a\":1"}</tool_call>ok': [
-        *broken('{"a":1'),
-        *text("ok"),
-    ],
-    r'<tool_call>{"name":"now","arguments":"{\"a\":\x}"}</tool_call>': broken('{"a":\\x}'),
-    r'<tool_call>{"name":"now","arguments":"{\"a\":\u00': broken('{"a":\\u00'),
-}
-
-NO_CALLS = [
-    "Use <tool_call> and </tool_call> in XML.",
-    "```\n<tool_call>\n```",
-    '<tool_call>{"name": "rm", "arguments": {}}</tool_call>',
-    '<tool_call>{"name": "now", "arguments": 7}</tool_call>',
-    '<tool_call>{"name": "now", "arguments": "soon"}</tool_call>',
-    '<tool_call>{"name": "now", "arguments": []}</tool_call>',
-    '<tool_call>{"name": "no\\w", "arguments": {}}</tool_call>',
-    '<tool_call>{"name": 5}</tool_call>',
-    f'<tool_call>{{"name": "now", "what": "{LONG}{LONG}", "arguments": {{}}}}</tool_call>',
-    f'<tool_call>{{"arguments": {{"a": "{LONG}{LONG}"}}, "name": "now"}}</tool_call>',
-    "<tool_call>now\n<arg_key>a</arg_key></tool_call>",
-    "<tool_call>",
-    '<tool_call>\n{"na',
-    '<tool_call>{"name": "now"',
-    f"<tool_call>{' ' * 200}{{",
-    '{"name": "now", "arguments": {}}',
-    "1 <\n<<tool_call <",
-    "🙂" * 40 + "<tool_call>🙂",
-]
-
-
-@pytest.mark.parametrize("raw", [*THOUGHTS, *CALLS, *BROKEN])
+@pytest.mark.parametrize("raw", [*THOUGHTS, *CALLS])
 def test_answer_is_told_apart_however_it_is_split(raw: str) -> None:
-    expected = (THOUGHTS | CALLS | BROKEN)[raw]
+    expected = (THOUGHTS | CALLS)[raw]
 
     assert read(raw) == expected
     for texts in splits(raw):
         assert fold(read_pieces(texts)) == expected
-
-
-@pytest.mark.parametrize("encoded", ENCODED)
-def test_arguments_encoded_twice_are_decoded_once(encoded: str) -> None:
-    raw = f'<tool_call>{{"name":"now","arguments":{encoded}}}</tool_call>ok'
-    expected = [*call(ENCODED[encoded]), *text("ok")]
-
-    assert read(raw) == expected
-    for texts in splits(raw):
-        assert fold(read_pieces(texts)) == expected
-
-
-@pytest.mark.parametrize("raw", NO_CALLS)
-def test_what_is_no_call_is_text(raw: str) -> None:
-    for texts in splits(raw):
-        assert fold(read_pieces(texts)) == text(raw)
 
 
 @pytest.mark.parametrize(
@@ -190,22 +90,22 @@ def test_what_is_no_call_is_text(raw: str) -> None:
 )
 def test_thought_that_the_prompt_began_goes_on(raw: str, expected: list[Part]) -> None:
     for texts in splits(raw):
-        assert fold(read_pieces(texts, is_in_thought=True)) == expected
+        assert fold(read_pieces(texts, begun="<think>")) == expected
 
 
 @pytest.mark.parametrize(
-    ("form", "names"),
+    ("form", "toolbox"),
     [
-        (AnswerFormat("none", "none"), NAMES),
-        (AnswerFormat("none", "hermes"), frozenset[str]()),
+        (AnswerFormat("none", "none"), TOOLBOX),
+        (AnswerFormat("none", "hermes"), Toolbox()),
     ],
 )
 def test_nothing_is_told_apart_without_a_format_or_tools(
-    form: AnswerFormat, names: frozenset[str]
+    form: AnswerFormat, toolbox: Toolbox
 ) -> None:
     raw = f"<think>a</think> {NOW}\n"
 
-    assert fold(read_pieces([raw], form, names)) == text(raw)
+    assert fold(read_pieces([raw], form, toolbox)) == text(raw)
 
 
 MARKS = re.compile(r"(?:\s|</?think>|</tool_call>)*")
@@ -224,16 +124,16 @@ CUTS = st.lists(st.integers(0, 400), max_size=12)
 @settings(deadline=None)
 @given(RAWS, CUTS, st.booleans())
 def test_parts_do_not_depend_on_the_pieces(raw: str, cuts: list[int], is_in_thought: bool) -> None:
-    whole = read(raw, is_in_thought=is_in_thought)
+    whole = read(raw, begun="<think>" if is_in_thought else "")
 
-    assert read_at(raw, cuts, is_in_thought=is_in_thought) == whole
-    assert read_at(raw, range(len(raw)), is_in_thought=is_in_thought) == whole
+    assert read_at(raw, cuts, begun="<think>" if is_in_thought else "") == whole
+    assert read_at(raw, range(len(raw)), begun="<think>" if is_in_thought else "") == whole
 
 
 @settings(deadline=None)
 @given(RAWS, st.booleans())
 def test_text_that_passes_is_what_it_would_be_if_fed(raw: str, is_in_thought: bool) -> None:
-    parser = AnswerParser(BOTH, NAMES, is_in_thought=is_in_thought)
+    parser = AnswerParser(BOTH, TOOLBOX, begun="<think>" if is_in_thought else "")
 
     pieces = [
         piece
@@ -241,13 +141,13 @@ def test_text_that_passes_is_what_it_would_be_if_fed(raw: str, is_in_thought: bo
         for piece in ([Text(letter, at)] if parser.passes_text(letter) else parser.feed(letter))
     ]
 
-    assert fold(pieces + parser.end()) == read(raw, is_in_thought=is_in_thought)
+    assert fold(pieces + parser.end()) == read(raw, begun="<think>" if is_in_thought else "")
 
 
 @settings(deadline=None)
 @given(RAWS, RAWS)
 def test_what_follows_does_not_depend_on_the_pieces_before(raw: str, rest: str) -> None:
-    whole, single = (AnswerParser(BOTH, NAMES, is_in_thought=False) for _ in range(2))
+    whole, single = (AnswerParser(BOTH, TOOLBOX, begun="") for _ in range(2))
     before = [fold(whole.feed(raw)), fold(p for letter in raw for p in single.feed(letter))]
 
     after = [fold([*parser.feed(rest), *parser.end()]) for parser in (whole, single)]
@@ -259,7 +159,7 @@ def test_what_follows_does_not_depend_on_the_pieces_before(raw: str, rest: str) 
 @settings(deadline=None)
 @given(RAWS, st.booleans())
 def test_text_and_thoughts_are_the_raw_text_at_their_place(raw: str, is_in_thought: bool) -> None:
-    pieces = read_pieces(list(raw), is_in_thought=is_in_thought)
+    pieces = read_pieces(list(raw), begun="<think>" if is_in_thought else "")
 
     placed = [piece for piece in pieces if isinstance(piece, Text | Thought)]
     assert all(raw[piece.at :].startswith(piece.text) for piece in placed)
@@ -269,16 +169,43 @@ def test_text_and_thoughts_are_the_raw_text_at_their_place(raw: str, is_in_thoug
     assert all(piece.text for piece in placed)
 
 
+@pytest.mark.parametrize(
+    ("raw", "pieces"),
+    [
+        ("a \n<|END_TEXT|>b", [Text("a", 0), Text(" \n", 1), Text("b", 15)]),
+        (" <|START_TEXT|> b", [Text(" ", 0), Text(" b", 15)]),
+        ("a\n<|END_TEXT|><|END_RESPONSE|>", [Text("a", 0), Text("\n", 1)]),
+    ],
+)
+def test_white_space_before_a_dropped_mark_is_where_it_stands(
+    raw: str, pieces: list[Parsed]
+) -> None:
+    form = AnswerFormat("cohere", "cohere")
+
+    for texts in ([raw], list(raw)):
+        assert read_pieces(texts, form) == pieces
+
+
+def test_marks_round_an_answer_are_dropped_only_where_they_are_round_it() -> None:
+    form = AnswerFormat("granite", "granite")
+    raw = "<think>a</think><response>b</response>"
+
+    for texts in splits(raw):
+        assert fold(read_pieces(texts, form)) == [("thought", "a"), *text("b")]
+    for texts in splits("b <response>c</response>"):
+        assert fold(read_pieces(texts, form)) == text("b <response>c</response>")
+
+
 @settings(deadline=None)
 @given(RAWS, st.booleans())
 def test_only_marks_their_white_space_and_calls_are_lost(raw: str, is_in_thought: bool) -> None:
-    pieces = read_pieces([raw], is_in_thought=is_in_thought)
+    pieces = read_pieces([raw], begun="<think>" if is_in_thought else "")
 
     placed = [piece for piece in pieces if isinstance(piece, Text | Thought)]
     starts = [0, *(piece.at + len(piece.text) for piece in placed)]
     ends = [*(piece.at for piece in placed), len(raw)]
     gaps = [raw[start:end] for start, end in zip(starts, ends, strict=True)]
-    assert all(MARKS.fullmatch(gap) or "<tool_call>" in gap for gap in gaps)
+    assert all(MARKS.fullmatch(gap) or '"name"' in gap for gap in gaps)
     if CallOpened not in map(type, pieces):
         assert all(MARKS.fullmatch(gap) for gap in gaps)
 
@@ -292,7 +219,7 @@ def test_marks_that_mean_something_never_leave(raw: str) -> None:
 
 
 def test_text_flows_at_once_and_only_what_may_be_a_mark_is_held() -> None:
-    parser = AnswerParser(BOTH, NAMES, is_in_thought=True)
+    parser = AnswerParser(BOTH, TOOLBOX, begun="<think>")
 
     leaving = [fold(parser.feed(each)) for each in ("I th", "ink ", "<", "b>\n", "so</th", "ink>")]
 
@@ -306,19 +233,21 @@ def test_text_flows_at_once_and_only_what_may_be_a_mark_is_held() -> None:
     ]
 
 
-def test_long_arguments_stream() -> None:
-    parser = AnswerParser(BOTH, NAMES, is_in_thought=False)
+@pytest.mark.parametrize("piece", ["word ", r"\n \" ", "<tool_call>"])
+def test_long_arguments_stream_as_they_stand(piece: str) -> None:
+    parser = AnswerParser(BOTH, TOOLBOX, begun="")
     parser.feed('<tool_call>{"name": "now", "arguments": {"a": "')
 
-    leaving = [fold(parser.feed("word ")) for _ in range(5)]
+    leaving = [parser.feed(each) for each in (piece, "", piece)]
 
-    assert leaving == [[("arguments", "word ")]] * 5
+    assert leaving == [[CallArguments(piece)], [], [CallArguments(piece)]]
+    assert fold(parser.feed('"}}')) == [("arguments", '"}'), ("end", "sound")]
 
 
 @pytest.mark.parametrize(
     "raw",
     [
-        *("<" * 100_000, "<tool_call>" * 2_000, " " * 20_000, "\n<think>" * 2_000),
+        *("<" * 30_000, "<tool_call>" * 2_000, " " * 20_000, "\n<think>" * 2_000),
         *('<tool_call>{"name":"' * 1_000, "<think>" + "\n" * 20_000, f"{NOW} " * 300),
         '<tool_call>{"name":"now","arguments":{"a":"' + "<" * 20_000,
         '<tool_call>{"name":"now","arguments":' + '{"a":' * 4_000 + "}" * 4_000,

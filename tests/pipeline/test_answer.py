@@ -11,7 +11,7 @@ from appliance.chat.tokenizer import Tokenizer
 from appliance.engine.reader import Detokenizer
 from appliance.engine.wire import End, Row, TokenLogprob
 from appliance.parsing.format import AnswerFormat
-from appliance.pipeline.answer import Answer
+from appliance.pipeline.answer import Answer, Reading
 from tests.chat.test_text_decoder import byte_tokenizer, sentence_piece_tokenizer
 
 END_TOKEN = 257
@@ -38,7 +38,7 @@ def make_rows(ids: list[int], cuts: list[int], *, is_stopped: bool = False) -> l
 
 def new_answer(stops: list[str], *, has_logprobs: bool) -> Answer:
     request = ChatRequest("m", stop=tuple(stops), logprobs=0 if has_logprobs else None)
-    return Answer(request, AnswerFormat(), is_in_thought=False)
+    return Answer(request)
 
 
 def read_deltas(
@@ -120,7 +120,7 @@ def test_each_piece_of_text_comes_with_its_bytes(
 @given(TEXTS, CUTS)
 def test_thought_has_as_many_tokens_as_it_was_made_of(thought: str, cuts: list[int]) -> None:
     tokenizer = byte_tokenizer()
-    answer = Answer(ChatRequest("m"), AnswerFormat("qwen3"), is_in_thought=True)
+    answer = Answer(ChatRequest("m"), Reading(AnswerFormat("qwen3"), "<think>"))
     detokenizer = Detokenizer()
 
     for row in make_rows(tokenizer.encode(f"{thought}</think>{thought}"), cuts):

@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 
 from appliance.chat.event import (
     Delta,
+    Finished,
     FinishReason,
+    GenerationEvent,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
 )
 from appliance.chat.request import ChatRequest, Tool, ToolChoice
-from appliance.engine.wire import Row, TokenLogprob
+from appliance.engine.wire import End, Row, TokenLogprob
 from appliance.parsing.format import AnswerFormat
-from appliance.pipeline.answer import Answer
+from appliance.pipeline.answer import Answer, Reading
 
 BOTH = AnswerFormat("qwen3", "hermes")
 TOOLS = (Tool("f"), Tool("now"))
@@ -77,7 +79,8 @@ def read(
     is_in_thought: bool = False,
 ) -> Whole:
     """Return what comes of tokens in rows of the given sizes; none: a row for each token."""
-    answer, whole = Answer(request, BOTH, is_in_thought=is_in_thought), Whole()
+    begun = "<think>" if is_in_thought else ""
+    answer, whole = Answer(request, Reading(BOTH, begun)), Whole()
     for row in make_rows(tokens, [1] * len(tokens) if sizes is None else sizes):
         for delta in answer.push(row):
             whole.add(delta)
@@ -141,7 +144,7 @@ def test_thought_cut_short_is_all_thought() -> None:
 
 
 def test_token_of_an_unfinished_character_is_where_the_character_is() -> None:
-    answer = Answer(ask(logprobs=None), BOTH, is_in_thought=True)
+    answer = Answer(ask(logprobs=None), Reading(BOTH, "<think>"))
 
     answer.push(Row("r", "a", 2, lengths=[1, 0]))
     answer.push(Row("r", "é</think>", 2, lengths=[1, 8]))
@@ -156,7 +159,7 @@ def test_tokens_without_text_at_the_end_are_those_of_a_text() -> None:
 
 
 def test_calls_are_numbered_and_their_ids_are_in_openai_form() -> None:
-    answer = Answer(ask(), BOTH, is_in_thought=False)
+    answer = Answer(ask(), Reading(BOTH))
 
     deltas = answer.push(make_rows([f"Sure. {CALL_TEXT}\n{CALL_TEXT}"], [])[0])
 
@@ -196,7 +199,7 @@ def test_unfinished_call_is_told_by_the_reason(ends: FinishReason, reason: Finis
 
 
 def test_broken_call_is_the_last() -> None:
-    answer = Answer(ask(), BOTH, is_in_thought=False)
+    answer = Answer(ask(), Reading(BOTH))
 
     broken = '<tool_call>{"name": "f", "arguments": {"a": oops}}</tool_call>'
     whole = Whole()
@@ -223,3 +226,57 @@ def test_text_before_a_call_may_not_be_held_for_a_stop_string_any_more() -> None
 
     assert whole.text == "one two!"
     assert whole.tokens == [b"one tw", b"o!"]
+
+
+def test_ids_are_short_where_the_template_takes_no_others() -> None:
+    answer = Answer(ask(), Reading(BOTH, has_short_ids=True))
+
+    deltas = answer.push(make_rows([CALL_TEXT], [])[0])
+
+    opened = [delta for delta in deltas if isinstance(delta, ToolCallDelta) and delta.id]
+    assert [bool(re.fullmatch("[0-9A-Za-z]{9}", delta.id or "")) for delta in opened] == [True]
+
+
+@pytest.mark.parametrize(
+    ("begun", "before", "last"),
+    [
+        pytest.param("", [], TextDelta, id="text"),
+        pytest.param("<think>", [], ReasoningDelta, id="thought"),
+        pytest.param("", [*CALL[:4], ' "'], ToolCallDelta, id="arguments"),
+        pytest.param("", CALL, TextDelta, id="behind a call"),
+    ],
+)
+def test_answer_that_goes_round_in_circles_is_ended(
+    begun: str, before: list[str], last: type[Delta]
+) -> None:
+    answer = Answer(ask(logprobs=None), Reading(BOTH, begun, guards_repetition=True))
+    rows = make_rows(before + ["check "] * 2000, [1] * 2010)
+
+    events: list[GenerationEvent] = []
+    for row in rows:
+        events += answer.read([row])
+        if answer.is_cut:
+            break
+
+    finished = events[-1]
+    assert finished == Finished("stop", answer.usage, is_repetition=True)
+    assert isinstance(events[-2], last)
+    assert len(before) + 200 < answer.usage.completion_tokens < 300
+
+
+def test_answer_that_ends_as_it_begins_to_repeat_has_ended_by_itself() -> None:
+    answer = Answer(ask(), Reading(BOTH, guards_repetition=True))
+    row = Row("r", "check " * 2000, 2000, end=End("length", 2000))
+
+    events = answer.read([row])
+
+    assert events[-1] == Finished("length", answer.usage)
+
+
+def test_nobody_ends_an_answer_that_repeats_unless_asked_to() -> None:
+    answer = Answer(ask(logprobs=None), Reading(BOTH))
+
+    events = answer.read(make_rows(["check "] * 2000, []))
+
+    assert not answer.is_cut
+    assert all(isinstance(event, TextDelta) for event in events)

@@ -11,7 +11,7 @@ from appliance.chat.request import ChatRequest, Message
 from appliance.engine.wire import TokenPrompt
 from appliance.errors import ContextTooLong, InvalidRequest
 from appliance.manifest.spec import ChatSpec, ModelSpec
-from appliance.parsing.format import choose_format
+from appliance.parsing.detect import choose_format
 from appliance.pipeline.prompt import render_prompt
 from appliance.registry.wording import Voice
 from tests.chat.tiny import CHATML, write_model
@@ -54,12 +54,12 @@ def test_prompt_has_the_form_that_was_asked_for(tmp_path: Path) -> None:
 
 def test_thought_that_the_template_begins_is_seen_in_the_prompt(tmp_path: Path) -> None:
     async def test(text: TextProcess) -> None:
-        form = choose_format(ChatSpec(), text.traits("m").template)
+        form = choose_format(ChatSpec(), text.traits("m"))
 
         prompt = await render_prompt(HI, VOICE, text, 1000)
 
         assert form.reasoning == "qwen3"
-        assert form.opens_thought(prompt.tail)
+        assert form.begun(prompt.tail) == "<think>"
 
     with_text(tmp_path, test)
 

@@ -7,7 +7,8 @@ import msgspec
 
 from appliance.api.anthropic.block import read_messages, read_system, wire_call_id
 from appliance.api.anthropic.wire import CountBody, MessagesBody, WireTool
-from appliance.api.tool import mode_choice, named_choice, strict_fields, unserved_choice
+from appliance.api.structure import agreed_structure
+from appliance.api.tool import mode_choice, named_choice
 from appliance.chat.event import (
     Finished,
     GenerationEvent,
@@ -16,7 +17,15 @@ from appliance.chat.event import (
     ToolCallDelta,
     Usage,
 )
-from appliance.chat.request import ChatRequest, Message, Sampling, Thinking, Tool, ToolChoice
+from appliance.chat.request import (
+    ChatRequest,
+    Message,
+    Sampling,
+    Structure,
+    Thinking,
+    Tool,
+    ToolChoice,
+)
 from appliance.chat.seal import seal
 from appliance.errors import InvalidRequest, ThreadsUnsupported
 from appliance.parsing.argument import is_object
@@ -50,17 +59,16 @@ def to_prompt(body: CountBody) -> ChatRequest:
     if body.mcp_servers:
         raise InvalidRequest("mcp_servers: no MCP server is called from here.", param="mcp_servers")
     tools = tuple(_tool(index, tool) for index, tool in enumerate(body.tools or ()))
-    choice = _tool_choice(body, tools)
     wish = body.tool_choice
     return ChatRequest(
         model=body.model,
         messages=_messages(body),
         tools=tools,
-        tool_choice=choice,
+        tool_choice=_tool_choice(body, tools),
         allows_parallel_calls=not (wish and wish.disable_parallel_tool_use),
         thinking=_thinking(body),
         template_kwargs=body.chat_template_kwargs or {},
-        unserved=_unserved(body, tools, choice),
+        structure=_structure(body),
     )
 
 
@@ -105,7 +113,7 @@ def _tool_choice(body: CountBody, tools: tuple[Tool, ...]) -> ToolChoice:
 
 
 def _thinking(body: CountBody) -> Thinking:
-    """Return the wishes about thoughts; a budget is a target here, and only switches them on.
+    """Return the wishes about thoughts.
 
     Agents send the same ones whatever the model, so that none is firm.
     """
@@ -113,17 +121,24 @@ def _thinking(body: CountBody) -> Thinking:
     wish = body.thinking
     if wish is not None and wish.type == "disabled":
         return Thinking(is_enabled=False, is_firm=False)
-    is_enabled = None if wish is None else True
-    return Thinking(is_enabled, effort, is_firm=False, param="output_config.effort")
+    is_enabled, budget = (None, None) if wish is None else (True, wish.budget_tokens)
+    param = "output_config.effort"
+    return Thinking(is_enabled, effort, is_firm=False, param=param, budget=budget)
 
 
-def _unserved(body: CountBody, tools: tuple[Tool, ...], choice: ToolChoice) -> tuple[str, ...]:
-    has_format = body.output_config is not None and body.output_config.format is not None
-    return (
-        *unserved_choice(choice),
-        *strict_fields(tools, "tools[{}]"),
-        *(["output_config.format"] if has_format else []),
-        *([] if body.output_format is None else ["output_format"]),
+def _structure(body: CountBody) -> Structure | None:
+    """Return what the answer must be; `output_format` is what the beta called it."""
+    config = body.output_config
+    fields = {
+        "output_config.format": None if config is None else config.format,
+        "output_format": body.output_format,
+    }
+    return agreed_structure(
+        *(
+            Structure("schema", wish.schema, f"{place}.schema")
+            for place, wish in fields.items()
+            if wish is not None
+        )
     )
 
 

@@ -43,5 +43,6 @@ class MessagesRoutes:
     async def _count(self, request: AnyRequest) -> ASGIApp:
         body = await self._count_body.read(request)
         self._inference.check_door(request, body.model)
-        count = await self._inference.pipeline.lexicon.count(to_prompt(body))
+        wanted = self._inference.completed(request, to_prompt(body))
+        count = await self._inference.pipeline.lexicon.count(wanted)
         return JsonResponse({"input_tokens": count})

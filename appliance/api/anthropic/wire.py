@@ -72,18 +72,25 @@ class WireToolChoice(msgspec.Struct):
 
 
 class WireThinking(msgspec.Struct):
-    """Whether to think, and whether thoughts are shown; `budget_tokens` is a target."""
+    """Whether to think, for how many tokens at most, and whether thoughts are shown."""
 
     type: Literal["enabled", "adaptive", "disabled", "between_tools"]
     budget_tokens: Annotated[int, Meta(ge=1, le=_MOST)] | None = None
     display: Literal["summarized", "omitted", "updates"] | None = None
 
 
+class OutputFormat(msgspec.Struct):
+    """The answer shall be JSON of a schema."""
+
+    type: Literal["json_schema"]
+    schema: dict[str, Any]
+
+
 class OutputConfig(msgspec.Struct):
     """How much effort an answer is worth, and its form."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
-    format: dict[str, Any] | None = None
+    format: OutputFormat | None = None
 
 
 class Metadata(msgspec.Struct):
@@ -102,7 +109,7 @@ class CountBody(msgspec.Struct, kw_only=True):
     tool_choice: WireToolChoice | None = None
     thinking: WireThinking | None = None
     output_config: OutputConfig | None = None
-    output_format: dict[str, Any] | None = None
+    output_format: OutputFormat | None = None
     mcp_servers: list[Any] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     thread: Any = None

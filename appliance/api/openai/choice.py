@@ -14,7 +14,6 @@ from appliance.api.openai.refusal import Refusable, neutral
 from appliance.api.openai.sampling import MOST_TOKENS, GenerationFields
 from appliance.chat.event import (
     Finished,
-    FinishReason,
     GenerationEvent,
     TextDelta,
     TokenLogprob,
@@ -101,15 +100,24 @@ def usage_body(usage: Usage) -> dict[str, Any]:
     }
 
 
-def read_choice(
-    events: list[GenerationEvent],
-) -> tuple[str, tuple[TokenLogprob, ...], FinishReason]:
-    """Return a whole choice's text, the tokens of it that came with one, and why it ended."""
+def read_choice(events: list[GenerationEvent]) -> tuple[str, tuple[TokenLogprob, ...], Finished]:
+    """Return a whole choice's text, the tokens of it that came with one, and its end."""
     finished = events[-1]
     assert isinstance(finished, Finished)
     deltas = [event for event in events if isinstance(event, TextDelta)]
     tokens = tuple(chain.from_iterable(delta.logprobs or () for delta in deltas))
-    return "".join(delta.text for delta in deltas), tokens, finished.reason
+    return "".join(delta.text for delta in deltas), tokens, finished
+
+
+def end_fields(finished: Finished) -> dict[str, str]:
+    """Return why a choice ended; `stop_reason`, as vLLM has it, is the stop string that cut it.
+
+    It is `repetition` for an answer that the model's repetition guard ended.
+    """
+    fields: dict[str, str] = {"finish_reason": finished.reason}
+    if finished.stop is not None or finished.is_repetition:
+        fields["stop_reason"] = finished.stop or "repetition"
+    return fields
 
 
 def finite_logprob(token: TokenLogprob) -> float:

@@ -12,8 +12,9 @@ from litestar.types import ASGIApp
 from appliance.api.auth import Caller
 from appliance.api.body import JsonResponse
 from appliance.api.inference import AnyRequest, Inference
+from appliance.chat.traits import Traits
 from appliance.errors import InvalidRequest
-from appliance.parsing.format import choose_format
+from appliance.parsing.detect import choose_format
 from appliance.registry.card import ModelCard
 from appliance.registry.registry import Served
 
@@ -190,7 +191,7 @@ def _aliases(owners: dict[str, str], owner: str, name: str) -> tuple[str, ...]:
 def _capabilities(served: Served, card: ModelCard) -> list[str]:
     # Before its files are here nothing is known against a model.
     has_template = card.template != "" or served.spec.is_scripted()
-    answers = choose_format(served.spec.chat, card.template or "")
+    answers = choose_format(served.spec.chat, Traits(template=card.template or ""))
     found = {
         "chat": has_template,
         "completions": True,

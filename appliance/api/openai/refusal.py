@@ -27,14 +27,25 @@ def refused_fields(kind: type[msgspec.Struct]) -> dict[str, tuple[Any, ...]]:
 
 
 def unserved_fields(body: msgspec.Struct) -> tuple[str, ...]:
-    """Return the fields of a body set to something that only a scripted model accepts."""
-    return tuple(
+    """Return the fields of a body set to something that only a scripted model accepts.
+
+    Those of the objects in its fields are among them, as `field.inner`.
+    """
+    own = tuple(
         name
         for name, values in refused_fields(type(body)).items()
         if (value := getattr(body, name)) is not UNSET
         and value is not None
         and not any(_is_same(value, each) for each in values)
     )
+    objects = ((name, getattr(body, name)) for name in body.__struct_fields__)
+    inner = (
+        f"{name}.{field}"
+        for name, value in objects
+        if isinstance(value, msgspec.Struct)
+        for field in unserved_fields(value)
+    )
+    return (*own, *inner)
 
 
 def _marks(hint: object) -> list[tuple[Any, ...]]:

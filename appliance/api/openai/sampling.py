@@ -8,11 +8,11 @@ own; `timeout` is in seconds, and only shortens the server's.
 import re
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import UNSET, Meta
 
-from appliance.api.openai.refusal import Refusable, neutral
-from appliance.chat.request import ChatRequest, Sampling
+from appliance.api.openai.refusal import Refusable, neutral, unserved_fields
+from appliance.api.openai.structure import StructureFields, to_structure
+from appliance.chat.request import ChatRequest, Sampling, Structure
 from appliance.errors import InvalidRequest
 
 MAX_TOKEN_ID = 2**31 - 1
@@ -27,8 +27,8 @@ _MOST_BIAS = 100
 _MOST_SHOWN = 40
 
 
-class SamplingFields(msgspec.Struct, kw_only=True):
-    """The fields that say how tokens are chosen."""
+class SamplingFields(StructureFields, kw_only=True):
+    """The fields that say how tokens are chosen, of those that the answer's form leaves."""
 
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
@@ -54,13 +54,6 @@ class GenerationFields(SamplingFields, kw_only=True):
     timeout: Annotated[float, Meta(gt=0)] | None = None
     user: str | None = None
     metadata: dict[str, Any] | None = None
-    response_format: Annotated[Refusable, neutral({"type": "text"})] = UNSET
-    structured_outputs: Annotated[Refusable, neutral()] = UNSET
-    guided_json: Annotated[Refusable, neutral()] = UNSET
-    guided_regex: Annotated[Refusable, neutral()] = UNSET
-    guided_choice: Annotated[Refusable, neutral()] = UNSET
-    guided_grammar: Annotated[Refusable, neutral()] = UNSET
-    thinking_token_budget: Annotated[Refusable, neutral()] = UNSET
     cache_salt: Annotated[Refusable, neutral()] = UNSET
     moderation: Annotated[Refusable, neutral()] = UNSET
 
@@ -81,10 +74,13 @@ def to_sampling(fields: SamplingFields) -> Sampling:
     )
 
 
-def to_request(fields: GenerationFields, max_tokens: int | None) -> ChatRequest:
+def to_request(
+    fields: GenerationFields, max_tokens: int | None, structure: Structure | None = None
+) -> ChatRequest:
     """Return what these fields ask for, of nothing yet; `max_tokens` is under the dialect's name.
 
-    Raises InvalidRequest naming the field.
+    `structure` is what a field of the dialect's own wants the answer to be. Raises InvalidRequest
+    naming the field.
     """
     stop = fields.stop
     stops = [stop] if isinstance(stop, str) else stop or []
@@ -98,6 +94,8 @@ def to_request(fields: GenerationFields, max_tokens: int | None) -> ChatRequest:
         ignore_eos=bool(fields.ignore_eos),
         priority=fields.priority,
         timeout_seconds=fields.timeout,
+        structure=to_structure(fields, structure),
+        unserved=unserved_fields(fields),
     )
 
 

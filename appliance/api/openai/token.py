@@ -88,7 +88,7 @@ class TokenRoutes:
         served = self._inference.check_door(request, body.model)
         lexicon = self._inference.pipeline.lexicon
         if body.prompt is None:
-            ids = await lexicon.render(_conversation(body))
+            ids = await lexicon.render(self._inference.completed(request, _conversation(body)))
         else:
             adds_special = body.add_special_tokens is not False
             ids = await lexicon.encode(body.model, body.prompt, adds_special=adds_special)

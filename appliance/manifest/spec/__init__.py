@@ -1,6 +1,6 @@
 """The manifest's sections: frozen, strict, with their defaults. Loading is `load`'s."""
 
-from appliance.manifest.spec.access import AuthKeySpec, Role
+from appliance.manifest.spec.access import AuthKeySpec, Effort, Role
 from appliance.manifest.spec.engine import EngineSpec
 from appliance.manifest.spec.manifest import Manifest
 from appliance.manifest.spec.memory import MemorySpec
@@ -11,6 +11,7 @@ from appliance.manifest.spec.text import resolve_path
 __all__ = [
     "AuthKeySpec",
     "ChatSpec",
+    "Effort",
     "EngineSpec",
     "LimitsSpec",
     "Manifest",

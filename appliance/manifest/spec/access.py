@@ -8,6 +8,9 @@ from appliance.manifest.quantity import Count
 from appliance.manifest.secret import KeySecret
 from appliance.manifest.spec.section import Later, Name, Section
 
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much to think before the answer."""
+
 Role = Literal["admin", "inference", "metrics"]
 
 
@@ -26,6 +29,19 @@ class KeyLimitsSpec(Section):
     max_concurrent: int | None = Field(default=None, ge=1, description="Requests at one time.")
 
 
+class KeyThinkingSpec(Section):
+    """What a key's requests want of thoughts, where they do not say; goes before the model's own.
+
+    What the model's template cannot grant is left out.
+    """
+
+    enabled: bool | None = Field(default=None, description="Whether to think; none = as the model.")
+    effort: Effort | None = Field(default=None, description="How much to think; none = no wish.")
+    budget: int | None = Field(
+        default=None, ge=0, description="Most tokens of thought; none = as the model."
+    )
+
+
 class AuthKeySpec(Section):
     """One API key: who it is, what it may do, and where its secret comes from."""
 
@@ -37,6 +53,9 @@ class AuthKeySpec(Section):
     )
     limits: Annotated[KeyLimitsSpec, Later()] = Field(
         default=KeyLimitsSpec(), description="Bounds for this key."
+    )
+    thinking: KeyThinkingSpec = Field(
+        default=KeyThinkingSpec(), description="For this key's requests that do not say."
     )
     priority: int = Field(
         default=0,

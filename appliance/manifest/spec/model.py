@@ -27,6 +27,15 @@ ReasoningParser = Literal[
     "mistral",
     "gemma4",
     "harmony",
+    "apriel",
+    "cohere",
+    "granite",
+    "hunyuan",
+    "kimi_k3",
+    "minimax_m3",
+    "muse",
+    "seed",
+    "solar",
 ]
 ToolParser = Literal[
     "auto",
@@ -37,25 +46,46 @@ ToolParser = Literal[
     "llama4",
     "pythonic",
     "mistral",
+    "mistral_id",
+    "mistral_list",
     "deepseek_v3",
     "deepseek_v31",
     "deepseek_v32",
+    "deepseek_v4",
     "kimi_k2",
+    "kimi_k3",
     "glm47",
+    "glm45",
+    "ling",
     "granite",
     "nemotron",
     "xlam",
     "functionary",
+    "functionary_v31",
+    "minimax_m1",
     "minimax_m2",
+    "minimax_m3",
     "step",
+    "seed",
     "harmony",
+    "muse",
+    "solar",
     "gemma3",
     "gemma4",
+    "function_gemma",
     "phi4",
+    "functools",
     "cohere",
+    "command_r",
     "lfm2",
     "poolside",
+    "minicpm5",
     "hunyuan",
+    "apriel",
+    "apertus",
+    "internlm",
+    "gigachat",
+    "gigachat_v3",
     "json",
 ]
 
@@ -91,14 +121,19 @@ class ChatSpec(Section):
     template_kwargs: dict[str, Any] = Field(
         default={}, description="Values passed to the template."
     )
-    reasoning_parser: Annotated[ReasoningParser, Later("auto", "none", "qwen3", names="value")] = (
-        Field(default="auto", description="How thoughts are told from answers.")
+    reasoning_parser: ReasoningParser = Field(
+        default="auto", description="How thoughts are told from answers."
     )
-    tool_parser: Annotated[ToolParser, Later("auto", "none", "hermes", names="value")] = Field(
+    tool_parser: ToolParser = Field(
         default="auto", description="How tool calls are told from text."
     )
-    thinking_budget: Annotated[int | None, Later(None)] = Field(
-        default=None, ge=0, description="Most tokens of thought; none = any."
+    thinking_budget: int | None = Field(
+        default=None,
+        ge=0,
+        description="Most tokens of thought, of which a request may want fewer; none = any.",
+    )
+    repetition_guard: bool = Field(
+        default=False, description="End answers that go round in circles."
     )
 
 

@@ -5,17 +5,17 @@ from typing import Any
 import msgspec
 
 from appliance.api.openai.chat.message import to_message, unserved_history
-from appliance.api.openai.chat.wire import ChatBody, NamedChoice
-from appliance.api.openai.choice import AnswerHead, finite_logprob, read_choice, usage_body
-from appliance.api.openai.refusal import unserved_fields
-from appliance.api.openai.sampling import to_request
-from appliance.api.tool import (
-    mode_choice,
-    named_choice,
-    strict_fields,
-    to_tool,
-    unserved_choice,
+from appliance.api.openai.chat.thinking import to_thinking
+from appliance.api.openai.chat.wire import AllowedChoice, ChatBody, NamedChoice
+from appliance.api.openai.choice import (
+    AnswerHead,
+    end_fields,
+    finite_logprob,
+    read_choice,
+    usage_body,
 )
+from appliance.api.openai.sampling import to_request
+from appliance.api.tool import allowed_choice, mode_choice, named_choice, to_tool
 from appliance.chat.event import (
     GenerationEvent,
     ReasoningDelta,
@@ -23,45 +23,39 @@ from appliance.chat.event import (
     ToolCallDelta,
     Usage,
 )
-from appliance.chat.request import ChatRequest, Thinking, Tool, ToolChoice
+from appliance.chat.request import ChatRequest, Tool, ToolChoice
 from appliance.errors import InvalidRequest
 
 
 def to_chat_request(body: ChatBody) -> ChatRequest:
     """Return what the body asks for; raises InvalidRequest naming the field."""
     field = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
-    functions = [tool.function for tool in body.tools or ()]
-    tools = tuple(map(to_tool, functions))
-    choice = _tool_choice(body, tools)
+    request = to_request(body, getattr(body, field))
+    tools, choice = _tools(body)
     return msgspec.structs.replace(
-        to_request(body, getattr(body, field)),
+        request,
         limit_param=field,
         messages=tuple(to_message(index, each) for index, each in enumerate(body.messages)),
         logprobs=_num_logprobs(body),
         tools=tools,
         tool_choice=choice,
         allows_parallel_calls=body.parallel_tool_calls is not False,
-        thinking=_thinking(body),
+        thinking=to_thinking(body),
         template_kwargs=body.chat_template_kwargs or {},
-        unserved=(
-            *unserved_fields(body),
-            *unserved_choice(choice),
-            *strict_fields(tools, "tools[{}].function"),
-            *unserved_history(body.messages),
-        ),
+        unserved=(*request.unserved, *unserved_history(body.messages)),
     )
 
 
-def _tool_choice(body: ChatBody, tools: tuple[Tool, ...]) -> ToolChoice:
-    if isinstance(body.tool_choice, NamedChoice):
-        return named_choice(body.tool_choice.function.name, tools)
-    return mode_choice(body.tool_choice, tools)
-
-
-def _thinking(body: ChatBody) -> Thinking:
-    if body.reasoning_effort is None and body.enable_thinking is not None:
-        return Thinking(body.enable_thinking, param="enable_thinking")
-    return Thinking(body.enable_thinking, body.reasoning_effort)
+def _tools(body: ChatBody) -> tuple[tuple[Tool, ...], ToolChoice]:
+    tools = tuple(to_tool(tool.function) for tool in body.tools or ())
+    match body.tool_choice:
+        case NamedChoice(function=function):
+            return tools, named_choice(function.name, tools)
+        case AllowedChoice(allowed_tools=allowed):
+            names = (each.function.name for each in allowed.tools)
+            return allowed_choice(names, allowed.mode, tools)
+        case mode:
+            return tools, mode_choice(mode, tools)
 
 
 def _num_logprobs(body: ChatBody) -> int | None:
@@ -103,12 +97,12 @@ def call_opening(call_id: str, name: str) -> dict[str, Any]:
 
 
 def _choice(index: int, events: list[GenerationEvent], *, has_logprobs: bool) -> dict[str, Any]:
-    text, tokens, reason = read_choice(events)
+    text, tokens, finished = read_choice(events)
     return {
         "index": index,
         "message": _message(text, events),
         "logprobs": logprobs_body(tokens) if has_logprobs else None,
-        "finish_reason": reason,
+        **end_fields(finished),
     }
 
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from appliance.api.openai.chat.codec import call_opening, logprobs_body
-from appliance.api.openai.choice import AnswerHead, ChoiceStream
+from appliance.api.openai.choice import AnswerHead, ChoiceStream, end_fields
 from appliance.chat.event import (
     Finished,
     GenerationEvent,
@@ -42,8 +42,7 @@ class ChatStreamCodec(ChoiceStream):
         if isinstance(event, ToolCallDelta):
             return b'"tool_calls":[' + _call_delta(event) + b"]" + self._tail
         if isinstance(event, Finished):
-            reason = _json.encode(event.reason)
-            return b'},"logprobs":null,"finish_reason":' + reason + self._end
+            return b'},"logprobs":null,' + _json.encode(end_fields(event))[1:-1] + self._end
         text = b'"content":' + _json.encode(event.text)
         logprobs = _json.encode(logprobs_body(event.logprobs or ()))
         return text + b'},"logprobs":' + logprobs + b',"finish_reason":null' + self._end

@@ -1,7 +1,8 @@
 """Define the body of Chat Completions as it comes; unknown fields are tolerated and counted.
 
 Source: OpenAI's API reference, "Create chat completion", with the extensions that local servers
-share (`reasoning_content`, `video_url`, `enable_thinking`, `chat_template_kwargs` …).
+share (`reasoning_content`, `video_url`, `enable_thinking`, `chat_template_kwargs`; `thinking` as
+z.ai, Moonshot and DeepSeek have it, `reasoning` as OpenRouter …).
 """
 
 from typing import Annotated, Any, Literal
@@ -13,8 +14,9 @@ from appliance.api.openai.choice import ChoiceFields
 from appliance.api.openai.part import CommonPart
 from appliance.api.openai.refusal import Refusable, neutral
 from appliance.api.openai.sampling import MOST_TOKENS
-from appliance.api.tool import Effort, FunctionFields, ToolMode, ToolName
+from appliance.api.tool import FunctionFields, ThoughtTokens, ToolMode, ToolName
 from appliance.chat.request import Role
+from appliance.manifest.spec import Effort
 
 
 class MediaUrl(msgspec.Struct):
@@ -99,6 +101,40 @@ class NamedChoice(msgspec.Struct, tag_field="type", tag="function"):
     function: NamedFunction
 
 
+class AllowedFunction(msgspec.Struct, tag_field="type", tag="function"):
+    """A function that may be called in this answer."""
+
+    function: NamedFunction
+
+
+class AllowedTools(msgspec.Struct):
+    """Which of the tools may be called, and whether one of them must."""
+
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[AllowedFunction], Meta(min_length=1)]
+
+
+class AllowedChoice(msgspec.Struct, tag_field="type", tag="allowed_tools"):
+    """The wish for no calls but of some of the tools."""
+
+    allowed_tools: AllowedTools
+
+
+class ThinkingFields(msgspec.Struct):
+    """Whether to think, and for how many tokens at most."""
+
+    type: Literal["enabled", "adaptive", "auto", "disabled"]
+    budget_tokens: ThoughtTokens | None = None
+
+
+class ReasoningFields(msgspec.Struct):
+    """How to think, and for how many tokens at most."""
+
+    enabled: bool | None = None
+    effort: Effort | None = None
+    max_tokens: ThoughtTokens | None = None
+
+
 class ChatBody(ChoiceFields, kw_only=True):
     """The body of POST /v1/chat/completions."""
 
@@ -107,10 +143,13 @@ class ChatBody(ChoiceFields, kw_only=True):
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     tools: list[ToolBody] | None = None
-    tool_choice: ToolMode | NamedChoice | None = None
+    tool_choice: ToolMode | NamedChoice | AllowedChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: Effort | None = None
     enable_thinking: bool | None = None
+    thinking_token_budget: ThoughtTokens | None = None
+    thinking: ThinkingFields | None = None
+    reasoning: ReasoningFields | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     functions: Annotated[Refusable, neutral([])] = UNSET
     function_call: Annotated[Refusable, neutral("none", "auto")] = UNSET

@@ -4,10 +4,15 @@ from typing import Any
 
 import msgspec
 
-from appliance.api.openai.choice import MOST_CHOICES, AnswerHead, read_choice, usage_body
+from appliance.api.openai.choice import (
+    MOST_CHOICES,
+    AnswerHead,
+    end_fields,
+    read_choice,
+    usage_body,
+)
 from appliance.api.openai.completion.logprob import LogprobWriter
 from appliance.api.openai.completion.wire import CompletionBody
-from appliance.api.openai.refusal import unserved_fields
 from appliance.api.openai.sampling import to_request
 from appliance.chat.event import GenerationEvent, Usage
 from appliance.chat.request import ChatRequest
@@ -30,12 +35,13 @@ def to_chat_requests(body: CompletionBody) -> tuple[ChatRequest, ...]:
         reason = "logprobs: those of the prompt are not supported, so not together with echo."
         raise InvalidRequest(reason, param="logprobs")
     best_of = () if body.best_of in (None, n) else ("best_of",)
+    request = to_request(body, body.max_tokens or DEFAULT_TOKENS)
     request = msgspec.structs.replace(
-        to_request(body, body.max_tokens or DEFAULT_TOKENS),
+        request,
         clamps_max_tokens=body.max_tokens is None,
         suffix=body.suffix or None,
         logprobs=body.logprobs,
-        unserved=(*unserved_fields(body), *best_of),
+        unserved=(*request.unserved, *best_of),
     )
     return tuple(msgspec.structs.replace(request, prompt=prompt) for prompt in prompts)
 
@@ -79,10 +85,10 @@ def completion(
 def _choice(
     index: int, echo: str, events: list[GenerationEvent], *, has_logprobs: bool
 ) -> dict[str, Any]:
-    text, tokens, reason = read_choice(events)
+    text, tokens, finished = read_choice(events)
     return {
         "text": echo + text,
         "index": index,
         "logprobs": LogprobWriter().body(tokens) if has_logprobs else None,
-        "finish_reason": reason,
+        **end_fields(finished),
     }

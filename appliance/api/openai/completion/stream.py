@@ -2,7 +2,7 @@
 
 import msgspec
 
-from appliance.api.openai.choice import AnswerHead, ChoiceStream
+from appliance.api.openai.choice import AnswerHead, ChoiceStream, end_fields
 from appliance.api.openai.completion.logprob import LogprobWriter
 from appliance.chat.event import Finished, GenerationEvent, TextDelta, Usage
 
@@ -27,11 +27,11 @@ class CompletionStreamCodec(ChoiceStream):
         return b"".join(self.events([TextDelta(echo)], index) for index, echo in echoes if echo)
 
     def _rarer(self, event: GenerationEvent, choice: int) -> bytes:
-        text, logprobs, reason = b'""', b"null", b"null"
+        text, logprobs, end = b'""', b"null", b'"finish_reason":null'
         if isinstance(event, Finished):
-            reason = _json.encode(event.reason)
+            end = _json.encode(end_fields(event))[1:-1]
         elif isinstance(event, TextDelta):
             text = _json.encode(event.text)
             logprobs = _json.encode(self._logprobs[choice].body(event.logprobs or ()))
-        rest = b',"logprobs":%b,"finish_reason":%b' % (logprobs, reason)
+        rest = b',"logprobs":%b,%b' % (logprobs, end)
         return self._text_heads[choice] + text + rest + self._end

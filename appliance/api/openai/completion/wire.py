@@ -29,6 +29,7 @@ class CompletionBody(ChoiceFields, kw_only=True):
     tools: Annotated[Refusable, neutral([])] = UNSET
     tool_choice: Annotated[Refusable, neutral("none", "auto")] = UNSET
     top_logprobs: Annotated[Refusable, neutral()] = UNSET
+    thinking_token_budget: Annotated[Refusable, neutral()] = UNSET
     # vLLM's
     add_special_tokens: Annotated[Refusable, neutral(True)] = UNSET
     prompt_embeds: Annotated[Refusable, neutral()] = UNSET

@@ -9,7 +9,8 @@ from appliance.api.openai.responses.item import Conversation
 from appliance.api.openai.responses.tool import Offer
 from appliance.api.openai.responses.wire import Item, ObjectFormat, ResponsesBody, SchemaFormat
 from appliance.api.openai.sampling import to_request
-from appliance.chat.request import ChatRequest, Message, Thinking
+from appliance.api.openai.structure import schema_structure
+from appliance.chat.request import ChatRequest, Message, Structure, Thinking
 from appliance.errors import InvalidRequest
 
 _NEVER = ("conversation", "prompt", "context_management", "moderation", "truncation")
@@ -69,7 +70,7 @@ def check_body(body: ResponsesBody) -> None:
 def to_chat_request(body: ResponsesBody, history: History, offer: Offer) -> ChatRequest:
     """Return what the body asks for; raises InvalidRequest naming the field."""
     return msgspec.structs.replace(
-        to_request(body, body.max_output_tokens),
+        to_request(body, body.max_output_tokens, _structure(body)),
         messages=_messages(body, history),
         limit_param="max_output_tokens",
         logprobs=(body.top_logprobs or 0) if has_logprobs(body) else None,
@@ -78,7 +79,6 @@ def to_chat_request(body: ResponsesBody, history: History, offer: Offer) -> Chat
         allows_parallel_calls=body.parallel_tool_calls is not False,
         thinking=_thinking(body),
         template_kwargs=body.chat_template_kwargs or {},
-        unserved=(*unserved_fields(body), *_unserved_below(body), *offer.unserved),
     )
 
 
@@ -112,20 +112,16 @@ def _messages(body: ResponsesBody, history: History) -> tuple[Message, ...]:
 
 def _thinking(body: ResponsesBody) -> Thinking:
     effort = None if body.reasoning is None else body.reasoning.effort
-    return Thinking(effort=effort, param="reasoning.effort")
+    budget = body.thinking_token_budget
+    field = None if budget is None else "thinking_token_budget"
+    return Thinking(effort=effort, param="reasoning.effort", budget=budget, budget_param=field)
 
 
-def _unserved_below(body: ResponsesBody) -> tuple[str, ...]:
-    sections = {"reasoning": body.reasoning, "stream_options": body.stream_options}
-    names = [
-        f"{section}.{name}"
-        for section, fields in sections.items()
-        if fields is not None
-        for name in unserved_fields(fields)
-    ]
-    text = body.text
-    if text is not None and isinstance(text.format, ObjectFormat | SchemaFormat):
-        names.append("text.format")
-    if text is not None and text.verbosity not in (None, "medium"):
-        names.append("text.verbosity")
-    return tuple(names)
+def _structure(body: ResponsesBody) -> Structure | None:
+    match body.text and body.text.format:
+        case ObjectFormat():
+            return Structure("object", param="text.format")
+        case SchemaFormat(schema=schema, strict=strict):
+            return schema_structure(schema, "text.format.schema", strict=strict)
+        case _:
+            return None

@@ -15,7 +15,7 @@ from appliance.api.openai.responses.wire import (
     ResponsesBody,
     converted,
 )
-from appliance.api.tool import mode_choice, named_choice, to_tool, unserved_choice
+from appliance.api.tool import allowed_choice, mode_choice, named_choice, to_tool
 from appliance.chat.request import Tool, ToolChoice
 from appliance.errors import InvalidRequest
 
@@ -35,7 +35,6 @@ class Offer:
     choice: ToolChoice
     shown: list[Item]
     origins: dict[str, tuple[str, str]]
-    unserved: tuple[str, ...]
 
 
 class _Catalogue:
@@ -45,7 +44,6 @@ class _Catalogue:
         self.tools: list[Tool] = []
         self.shown: list[Item] = []
         self.origins: dict[str, tuple[str, str]] = {}
-        self.strict: list[str] = []
 
     def add(self, tool: Item, place: str) -> None:
         kind = tool.get("type")
@@ -72,8 +70,6 @@ class _Catalogue:
             told = msgspec.structs.replace(told, name=full_name(namespace, function.name))
             self.origins[told.name] = (namespace, function.name)
         self.tools.append(told)
-        if function.strict:
-            self.strict.append(f"{place}.strict")
         return {
             "type": "function",
             "name": function.name,
@@ -90,15 +86,12 @@ def read_tools(body: ResponsesBody) -> Offer:
         read.add(tool, f"tools[{index}]")
     told, wish = tuple(read.tools), body.tool_choice
     if isinstance(wish, AllowedChoice):
-        allowed = {named_choice(each.name, told).name for each in wish.tools}
-        told = tuple(tool for tool in told if tool.name in allowed)
-        choice = mode_choice(wish.mode, told)
+        told, choice = allowed_choice((each.name for each in wish.tools), wish.mode, told)
     elif isinstance(wish, NamedChoice):
         choice = named_choice(wish.name, told)
     else:
         choice = mode_choice(wish, told)
-    unserved = (*unserved_choice(choice), *read.strict)
-    return Offer(told, choice, read.shown, read.origins, unserved)
+    return Offer(told, choice, read.shown, read.origins)
 
 
 def shown_choice(body: ResponsesBody) -> Any:  # noqa: ANN401 - a word or an object

@@ -14,7 +14,8 @@ from appliance.api.body import fault
 from appliance.api.openai.part import CommonPart
 from appliance.api.openai.refusal import Refusable, neutral
 from appliance.api.openai.sampling import MOST_TOKENS, GenerationFields
-from appliance.api.tool import Effort, FunctionFields, ToolMode, ToolName
+from appliance.api.tool import FunctionFields, ThoughtTokens, ToolMode, ToolName
+from appliance.manifest.spec import Effort
 
 Item = dict[str, Any]
 """An item as it came, or as it goes out."""
@@ -121,7 +122,7 @@ class ObjectFormat(msgspec.Struct, tag_field="type", tag="json_object"):
 
 
 class SchemaFormat(msgspec.Struct, tag_field="type", tag="json_schema", omit_defaults=True):
-    """The answer shall be JSON of a schema."""
+    """The answer shall be JSON of a schema; not `strict` leaves out what cannot be enforced."""
 
     name: str
     schema: dict[str, Any]
@@ -133,7 +134,7 @@ class TextFields(msgspec.Struct):
     """What the answer's text shall be like."""
 
     format: PlainFormat | ObjectFormat | SchemaFormat | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None
+    verbosity: Annotated[Literal["low", "medium", "high"] | None, neutral("medium")] = None
 
 
 class ReasoningFields(msgspec.Struct):
@@ -172,6 +173,7 @@ class ResponsesBody(GenerationFields, kw_only=True):
     reasoning: ReasoningFields | None = None
     text: TextFields | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    thinking_token_budget: ThoughtTokens | None = None
     prompt_cache_key: str | None = None
     safety_identifier: str | None = None
     service_tier: str | None = None
