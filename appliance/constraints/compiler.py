@@ -50,7 +50,8 @@ class Compiler:
         matcher = self._compiled(grammar).result()
         if matcher.is_error():
             reason = " ".join(matcher.get_error().split())
-            raise InvalidRequest(f"The answer's grammar cannot be compiled: {reason}")
+            reason = f"The answer's grammar cannot be compiled: {reason}"
+            raise InvalidRequest(reason, param=grammar.param)
         return matcher.deep_copy()
 
     def close(self) -> None:

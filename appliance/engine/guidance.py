@@ -63,7 +63,8 @@ class Guidance:
         if submit.grammar is None:
             return
         if not self._vocabulary.eos_ids:
-            raise InvalidRequest("The model has no end token, so that nothing can bind its answer.")
+            reason = "The model has no end token, so that nothing can bind its answer."
+            raise InvalidRequest(reason, param=submit.grammar.param)
         # A grammar may be forgotten before its turn comes, or comes again.
         self._matchers[id(submit)] = self._compiler.matcher(submit.grammar)
         weakref.finalize(submit, self._matchers.pop, id(submit)).atexit = False

@@ -143,6 +143,8 @@ async def _find_grammar(
 
 def _make_grammar(request: ChatRequest, form: AnswerFormat) -> Grammar | None:
     grammar = answer_grammar(request, form)
-    if grammar is not None:
-        check_grammar(grammar, "tools" if request.structure is None else request.structure.param)
-    return grammar
+    if grammar is None:
+        return None
+    param = "tools" if request.structure is None else request.structure.param
+    check_grammar(grammar, param)
+    return msgspec.structs.replace(grammar, param=param)

@@ -137,7 +137,8 @@ def check_operation(running: RunningAppliance, name: str, count: int) -> None:
         if isinstance(case.body, dict) and data.draw(st.booleans()):
             case.body["model"] = "echo"
         response = case.call(base_url=running.url, timeout=20)
-        case.validate_response(response, checks=CHECKS)
+        if response.status_code != 504:  # a request may allow itself too little time
+            case.validate_response(response, checks=CHECKS)
 
     check()
 

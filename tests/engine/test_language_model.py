@@ -159,13 +159,15 @@ def _is_empty(step: Step) -> bool:
 
 
 def test_cancel_in_prefill_frees_the_sequence_within_a_step(llama: WorkerClient) -> None:
-    name = _name()
-    seen = len(llama.steps())
-    llama.send(tokens(name, [9] * 200, 50))
-    llama.until(lambda frame: isinstance(frame, Step) and "prefill" in frame.seconds)
-
-    llama.send(cancel(name))
-    llama.until_ended([name])
+    for _ in range(9):  # on a busy machine the first ones may come when the prompt is read
+        name = _name()
+        seen = len(llama.steps())
+        llama.send(tokens(name, [9] * 200, 50))
+        llama.until(lambda frame: isinstance(frame, Step) and "prefill" in frame.seconds)
+        llama.send(cancel(name))
+        llama.until_ended([name])
+        if llama.answers[name].tokens == 0:
+            break
 
     steps = llama.steps()[seen:]
     assert llama.answers[name].end.reason == "cancelled"

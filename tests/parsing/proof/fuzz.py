@@ -35,9 +35,13 @@ _PARTS = (
 
 
 def formats() -> list[AnswerFormat]:
-    """Return a format for each way of writing calls, and one for each of writing thoughts."""
+    """Return a format for each way of writing calls, and one for each of writing thoughts.
+
+    Names that mean the same marks are one way of writing thoughts.
+    """
     named = [AnswerFormat(name if name in THOUGHTS else "none", name) for name in CALLS]
-    return named + [AnswerFormat(name, "hermes") for name in THOUGHTS if name not in CALLS]
+    ways = {thought: name for name, thought in THOUGHTS.items() if name not in CALLS}
+    return named + [AnswerFormat(name, "hermes") for name in ways.values()]
 
 
 def draw_texts(form: AnswerFormat, count: int) -> Iterator[tuple[str, list[str]]]:
