@@ -313,3 +313,39 @@ def check_schema(schema: object, seed: int) -> bool:
 def test_schema_that_would_take_long_is_refused(schema: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidRequest, match=reason):
         enforceable(schema, param="here", is_strict=True)
+
+
+@pytest.mark.parametrize(
+    ("schema", "found"),
+    [
+        pytest.param(
+            {"oneOf": [{"anyOf": [{"type": "string"}, {"type": "integer"}]}, {"type": "array"}]},
+            {"anyOf": [{"anyOf": [{"type": "string"}, {"type": "integer"}]}, {"type": "array"}]},
+            id="options of options exclude each other",
+        ),
+        pytest.param(
+            {"oneOf": [{"enum": [1.0]}, {"enum": [2]}]},
+            {"anyOf": [{"enum": [1.0]}, {"enum": [2]}]},
+            id="numbers are told apart by their value",
+        ),
+        pytest.param(
+            {"type": "array", "items": {"type": "string"}, "unevaluatedItems": False},
+            {"type": "array", "items": {"type": "string"}},
+            id="nothing is left for what speaks of the rest",
+        ),
+    ],
+)
+def test_schema_is_written_as_it_is_enforced(schema: dict[str, Any], found: dict[str, Any]) -> None:
+    assert enforceable(schema, param="p", is_strict=True) == found
+
+
+def test_part_of_a_whole_that_has_no_end_is_refused() -> None:
+    endless = {
+        "type": "object",
+        "properties": {"n": {"$ref": "#/$defs/endless"}},
+        "required": ["n"],
+    }
+    schema = {"$defs": {"endless": endless}, "allOf": [{"$ref": "#/$defs/endless"}]}
+
+    with pytest.raises(InvalidRequest, match="no value has an end"):
+        enforceable(schema, param="p", is_strict=True)
