@@ -49,7 +49,8 @@ def listed_items(items: list[Item], request_id: str) -> list[Item]:
 def page(items: list[Item], query: dict[str, str]) -> dict[str, Any]:
     """Return a part of a list as `limit`, `order` and `after` say; raises InvalidRequest."""
     limit, order = query.get("limit", "20"), query.get("order", "desc")
-    if not (limit.isdecimal() and limit.isascii() and 1 <= int(limit[:9]) <= _MOST_LISTED):
+    is_number = limit.isdecimal() and limit.isascii() and len(limit) < 10
+    if not (is_number and 1 <= int(limit) <= _MOST_LISTED):
         reason = f"limit should be a number from 1 to {_MOST_LISTED}."
         raise InvalidRequest(reason, param="limit")
     if order not in ("asc", "desc"):
