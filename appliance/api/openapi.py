@@ -140,7 +140,12 @@ class _Schemas:
         self.components = dict(sorted(components.items()))
 
     def media(self, content: Structs | str | None) -> dict[str, Any]:
-        """Return the content of structs, of a text of some media type, or of any JSON object."""
+        """Return the content of structs, of a text of some media type, or of any JSON object.
+
+        Events get no schema: readers of the document take it for that of each one.
+        """
+        if content == _EVENTS:
+            return {content: {}}
         if isinstance(content, str):
             return {content: {"schema": {"type": "string"}}}
         refs = [self._refs[kind] for kind in _structs(content)] or [{"type": "object"}]
