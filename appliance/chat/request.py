@@ -70,6 +70,11 @@ class ToolChoice(msgspec.Struct, frozen=True):
     mode: Literal["auto", "none", "required", "named"] = "auto"
     name: str | None = None
 
+    @property
+    def is_forced(self) -> bool:
+        """Say whether the answer must call."""
+        return self.mode in ("required", "named")
+
 
 class Structure(msgspec.Struct, frozen=True):
     """What the text of an answer must be, for certain; `value` is as `kind` says.

@@ -175,12 +175,15 @@ class Tokenizer:
 
         Special tokens that stand in one of the texts `shown` are then text like any other.
         """
-        kept = {
+        return TextDecoder(self, self.shown_tokens(shown))
+
+    def shown_tokens(self, shown: Sequence[str]) -> dict[int, str]:
+        """Return the special tokens that stand in one of these texts, with their own."""
+        return {
             number: text
             for text, number in self.added_tokens.items()
             if number in self.special_ids and any(text in mark for mark in shown)
         }
-        return TextDecoder(self, kept)
 
 
 class TextDecoder:

@@ -2,12 +2,12 @@
 
 import json
 
-from appliance.chat.grammar import Grammar
+from appliance.chat.grammar import ANY_TEXT, Grammar
 from appliance.constraints.vocabulary import Vocabulary
 
 
 def complete(grammar: Grammar, vocabulary: Vocabulary) -> str:
-    """Return a grammar whole, with the rules `mark_0`, `until_0` and so on.
+    """Return a grammar whole, with the rules `mark_0`, `until_0`, `speech_0` and so on.
 
     What is a token of its own is only written as that token, never letter by letter. The text
     before a mark has no special tokens.
@@ -18,13 +18,14 @@ def complete(grammar: Grammar, vocabulary: Vocabulary) -> str:
         parts = vocabulary.split(mark)
         rules.append(f"mark_{number}: {_refer(parts)}")
         first = next((at for at, part in enumerate(parts) if part[1] in special), None)
-        if first is None:
-            rules.append(f"until_{number}[suffix={_quote(mark)}]: /(?s:.*)/")
-            continue
-        # Text ends by itself where a special token begins, and then has to end so.
-        lead = _quote("".join(text for text, _ in parts[:first]))
-        rules.append(f"BEFORE_{number}: /(?s:.*)/ {lead}")
-        rules.append(f"until_{number}: BEFORE_{number} {_refer(parts[first:])}")
+        for name, text in ((f"until_{number}", ANY_TEXT), (f"speech_{number}", grammar.speech)):
+            if first is None:
+                rules.append(f"{name}[suffix={_quote(mark)}]: {text}")
+                continue
+            # Text ends by itself where a special token begins, and then has to end so.
+            lead = _quote("".join(text for text, _ in parts[:first]))
+            rules.append(f"{name.upper()}: ({text}) {lead}")
+            rules.append(f"{name}: {name.upper()} {_refer(parts[first:])}")
     return "\n".join(rules)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 from llguidance import LLExecutor
 from llguidance.numpy import fill_next_token_bitmask_par
 
-from appliance.constraints.guide import Guide, Words
+from appliance.constraints.guide import Guide
+from appliance.constraints.words import Words
 
 # More of them wake too late to be of use to masks that take a tenth of a millisecond each.
 _MOST_THREADS = 2

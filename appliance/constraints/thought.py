@@ -24,10 +24,11 @@ class Marks:
 
 @dataclass
 class ThoughtWatch:
-    """One answer's way into and out of its thought. Belongs to whoever drives it.
+    """One answer's way into and out of the thought before it. Belongs to whoever drives it.
 
     A thought may begin after white space, and only at the start of the answer. `budget` counts the
-    tokens inside, those of a closing mark that the model writes by itself too; 0 has none begin.
+    tokens inside, those of a closing mark that the model writes by itself too; with 0 a thought is
+    closed as soon as it is open.
     """
 
     marks: Marks
@@ -44,25 +45,16 @@ class ThoughtWatch:
         watch._spend(0)
         return watch
 
-    def is_free_for(self, tokens: int) -> bool:
-        """Say whether so many more tokens may be any, whatever they are."""
-        if self.budget is None or self.phase is Phase.ANSWER:
-            return True
-        if self.phase is Phase.OPENING:
-            return tokens <= self.budget
-        return self.phase is Phase.THOUGHT and self.num_thought + tokens <= self.budget
+    @property
+    def tail(self) -> bytes:
+        """What has come of an opening mark, or the last bytes of the thought."""
+        return self._text
 
     @property
     def rest_of_opening(self) -> bytes:
         """What is missing of an opening mark; only while there may be one."""
-        return self.marks.opening[len(self._text) :]
-
-    @property
-    def rests_of_closing(self) -> list[bytes]:
-        """What is missing of each closing mark that the thought's last bytes may begin."""
-        closing = self.marks.closing
-        cuts = range(1, len(closing))
-        return [closing[cut:] for cut in cuts if self._text.endswith(closing[:cut])]
+        opening = self.marks.opening
+        return opening.lstrip()[len(self._text) :] if self._text else opening
 
     def push(self, token: bytes) -> bytes:
         """Take the next token; return what of it stands behind a thought that it ended."""
@@ -77,7 +69,7 @@ class ThoughtWatch:
         return b""
 
     def _begin(self, token: bytes) -> None:
-        opening = self.marks.opening
+        opening = self.marks.opening.lstrip()
         text = (self._text + token).lstrip()
         if text.startswith(opening):
             self.phase, self._text = Phase.THOUGHT, b""

@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import cached_property
 
 import llguidance
@@ -9,6 +10,8 @@ import llguidance
 from appliance.chat.tokenizer import Tokenizer
 
 _MOST_SPELLED = 4096
+WHITE = b" \t\n\r\f\v"
+LINE_ENDS = b"\r\n"
 
 
 class Vocabulary:
@@ -25,7 +28,9 @@ class Vocabulary:
         self._tokenizer = tokenizer
         self.size = size
         self._spelled: dict[str | bytes, list[int]] = {}
-        self._overrunning: dict[bytes, list[int]] = {}
+        self._held_by: dict[bytes, list[int]] = {}
+        self._towards: dict[bytes, list[int]] = {}
+        self._surprising: dict[tuple[bytes, bool], bool] = {}
         self.eos_ids = sorted(number for number in tokenizer.eos_token_ids if number < size)
 
     @property
@@ -90,6 +95,10 @@ class Vocabulary:
         """Return what one token stands for; in no need of the others."""
         return self._tokenizer.token_bytes(number)
 
+    def hidden(self, shown: Sequence[str]) -> frozenset[int]:
+        """Return the tokens that add nothing to the text of an answer in which these are shown."""
+        return self._tokenizer.special_ids.difference(self._tokenizer.shown_tokens(shown))
+
     def beginning_with(self, text: bytes) -> list[int]:
         """Return the tokens that begin with a text that is not empty."""
         likely = self._by_first_byte.get(text[0], [])
@@ -105,14 +114,64 @@ class Vocabulary:
         ends = range(len(text), 0, -1)
         return next((found for end in ends if (found := self.meaning(text[:end]))), [])
 
-    def overrunning(self, mark: bytes) -> list[int]:
-        """Return the tokens that hold all of a mark and more text than white space behind it."""
-        known = self._overrunning.get(mark)
+    def going_beyond(self, mark: bytes, text: bytes, spared: bytes = WHITE) -> list[int]:
+        """Return the tokens that complete a mark whose beginning `text` ends with, or hold all of
+        one, and that go on behind it with other bytes than `spared`."""
+        found = [each for each in self._holding(mark) if self._goes_beyond(each, mark, spared)]
+        for cut in range(1, len(mark)):
+            if text.endswith(mark[:cut]):
+                found += self._completing(mark[cut:], spared)
+        return found
+
+    def going_towards(self, mark: bytes) -> list[int]:
+        """Return the tokens that begin a mark or hold a whole one, white space aside."""
+        known = self._towards.get(mark)
         if known is None:
-            holding = (number for number, text in enumerate(self.tokens) if mark in text)
-            known = [each for each in holding if self.tokens[each].partition(mark)[2].strip()]
-            self._overrunning[mark] = known
+            bare = mark.strip()
+            texts = enumerate(text.strip() for text in self.tokens)
+            known = [
+                each for each, text in texts if text and (bare.startswith(text) or bare in text)
+            ]
+            self._towards[mark] = known
         return known
+
+    def can_surprise(self, mark: bytes, *, is_free: bool) -> bool:
+        """Say whether a mark may be there before it is seen to come.
+
+        That is so if a token may hold the mark and what has to stand before it, which is nothing if
+        it `is_free`; or if one may begin it in the same way, and the next one go on behind it.
+        """
+        known = self._surprising.get((mark, is_free))
+        if known is None:
+            known = self._surprising[mark, is_free] = self._find_surprise(mark, is_free)
+        return known
+
+    def _find_surprise(self, mark: bytes, is_free: bool) -> bool:
+        whole = [self.tokens[number] for number in self._holding(mark)]
+        if any(is_free or text.rstrip(LINE_ENDS) != mark for text in whole):
+            return True
+        shortest = 0 if is_free else 1
+        return any(
+            self._completing(mark[cut:], LINE_ENDS)
+            and any(text.endswith(mark[:cut], shortest) for text in self.tokens)
+            for cut in range(1, len(mark))
+        )
+
+    def _holding(self, mark: bytes) -> list[int]:
+        """Return the tokens in which a whole mark stands."""
+        known = self._held_by.get(mark)
+        if known is None:
+            known = [number for number, text in enumerate(self.tokens) if mark in text]
+            self._held_by[mark] = known
+        return known
+
+    def _completing(self, rest: bytes, spared: bytes) -> list[int]:
+        """Return the tokens that begin with the rest of a mark and go on behind it."""
+        likely = self.beginning_with(rest)
+        return [number for number in likely if self._goes_beyond(number, rest, spared)]
+
+    def _goes_beyond(self, number: int, mark: bytes, spared: bytes) -> bool:
+        return bool(self.tokens[number].partition(mark)[2].strip(spared))
 
     def split(self, mark: str) -> list[tuple[str, int | None]]:
         """Cut a mark into texts that are tokens of their own, with their ids, and plain text."""

@@ -9,14 +9,18 @@ from typing import cast
 from llguidance import LLMatcher
 
 from appliance.chat.tokenizer import Tokenizer
+from appliance.constraints.budget import BudgetGuide
 from appliance.constraints.compiler import Compiler
-from appliance.constraints.guide import Ending, Guide, Words
+from appliance.constraints.guide import Ending, GrammarGuide, Guide
 from appliance.constraints.mask import MaskFiller
 from appliance.constraints.thought import Marks, ThoughtWatch
 from appliance.constraints.vocabulary import Vocabulary
+from appliance.constraints.words import Words
 from appliance.engine.rows import Flight, Running
 from appliance.engine.wire import Submit, ThoughtRule
 from appliance.errors import InvalidRequest
+from appliance.parsing.thinking import ThoughtCounter
+from appliance.parsing.toolbox import Toolbox
 
 
 class Guidance:
@@ -57,8 +61,7 @@ class Guidance:
         """Raise InvalidRequest for what cannot be enforced, with the compiler's reason."""
         if not _is_guided(submit):
             return
-        thought = submit.thought
-        if thought is not None and not (thought.opening and thought.closing):
+        if submit.thought is not None and submit.thought.form.thought is None:
             raise InvalidRequest("A thought needs marks to begin and to end with.")
         if submit.grammar is None:
             return
@@ -73,19 +76,10 @@ class Guidance:
         """Return what an accepted request is held to, `produced` being the answer so far."""
         if not _is_guided(submit):
             return None
-        grammar, thought = submit.grammar, submit.thought
-        eos_ids = frozenset(self._vocabulary.eos_ids)
-        own = eos_ids if grammar is not None or not submit.ignore_eos else frozenset[int]()
-        others = frozenset(submit.stop_token_ids) - eos_ids
-        guide = Guide(
-            self._vocabulary,
-            Ending(own, others, submit.min_tokens, ignores_own=submit.ignore_eos),
-            None if thought is None else self._watch(thought),
-            None if grammar is None else self._matchers[id(submit)].deep_copy(),
-        )
+        guide = self._free(submit) if submit.grammar is None else self._bound(submit)
         for token in produced:
             guide.take(token)
-        return None if guide.is_over else guide
+        return guide
 
     def foresee(self, places: list[Running | None], flight: Flight | None) -> Future[Words]:
         """Begin to wait for a flight's tokens, tell the guides of them and fill the next masks.
@@ -107,13 +101,40 @@ class Guidance:
         self._compiler.close()
         self._seer.shutdown(wait=False)
 
-    def _watch(self, rule: ThoughtRule) -> ThoughtWatch:
-        marks = Marks(
-            rule.opening.encode(),
-            rule.closing.encode(),
-            tuple(self._vocabulary.spell(rule.closing)),
+    def _bound(self, submit: Submit) -> GrammarGuide:
+        own = frozenset(self._vocabulary.eos_ids)
+        others = frozenset(submit.stop_token_ids) - own
+        rule, thought = submit.thought, None
+        if rule is not None:
+            marks = self._marks(rule)
+            is_open = rule.begun.encode() == marks.opening
+            thought = ThoughtWatch.begin(marks, is_open=is_open, budget=rule.budget)
+        return GrammarGuide(
+            self._vocabulary,
+            Ending(own, others, submit.min_tokens, ignores_own=submit.ignore_eos),
+            self._matchers[id(submit)].deep_copy(),
+            thought,
         )
-        return ThoughtWatch.begin(marks, is_open=rule.is_open, budget=rule.budget)
+
+    def _free(self, submit: Submit) -> BudgetGuide:
+        rule = submit.thought
+        assert rule is not None
+        assert rule.budget is not None
+        own = () if submit.ignore_eos else self._vocabulary.eos_ids
+        return BudgetGuide(
+            self._vocabulary,
+            ThoughtCounter(rule.form, Toolbox(rule.tools), begun=rule.begun),
+            self._marks(rule),
+            budget=rule.budget,
+            ends=frozenset((*own, *submit.stop_token_ids)),
+            hidden=self._vocabulary.hidden(submit.shown),
+        )
+
+    def _marks(self, rule: ThoughtRule) -> Marks:
+        thought = rule.form.thought
+        assert thought is not None
+        spelled = tuple(self._vocabulary.spell(thought.closing))
+        return Marks(thought.opening.encode(), thought.closing.encode(), spelled)
 
 
 def _is_guided(submit: Submit) -> bool:

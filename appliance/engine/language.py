@@ -10,7 +10,7 @@ import mlx.core as mx
 from mlx import nn
 
 from appliance.chat.tokenizer import Tokenizer
-from appliance.constraints.guide import Words
+from appliance.constraints.words import Words
 from appliance.engine.body import Outcome
 from appliance.engine.foreign import FOREIGN_ERRORS
 from appliance.engine.guidance import Guidance

@@ -62,8 +62,6 @@ class Running:
             return token in self.stop_ids
         is_end = self.guide.take(token) if self.foretold is None else self.foretold
         self.foretold = None
-        if self.guide.is_over:
-            self.guide = None
         return is_end
 
     def foretell(self, token: int) -> None:

@@ -9,9 +9,10 @@ from typing import Literal
 import msgspec
 
 from appliance.chat.grammar import Grammar
-from appliance.chat.request import SamplingParams
+from appliance.chat.request import SamplingParams, Tool
+from appliance.parsing.format import AnswerFormat
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 EngineKind = Literal["batched", "simple", "scripted"]
 EndReason = Literal["stop", "length", "cancelled", "error"]
@@ -80,19 +81,21 @@ class TokenPrompt(msgspec.Struct, frozen=True, tag="tokens"):
 
 
 class ThoughtRule(msgspec.Struct, frozen=True):
-    """How the answer's thought is told by its text, and the most tokens it may have.
+    """How the answer's thoughts are told, and the most tokens that all of them together may have.
 
-    `opening` begins it, at the start of the answer or behind white space there; with `is_open` the
-    prompt has done so. The first `closing` ends it, and is forced, token by token, once `budget`
-    tokens were thought. These are the ones inside, neither those of the opening nor those that are
-    forced. With 0 a thought that is open is closed at once, and another cannot begin. None = no
-    bound. Neither mark may be empty. A mark is found by its letters, special tokens by their names.
+    Thoughts are what the gateway takes for such, reading an answer of `form` that the prompt has
+    `begun` and in which `tools` may be called; with a grammar only the one before it. The form's
+    marks are found by their letters, special tokens by their names if they are `shown`. Once
+    `budget` tokens were thought, the mark that ends a thought is forced, token by token, and so it
+    is whenever another is open. The tokens inside count, neither those of an opening nor those that
+    are forced. None = no bound. With 0 nothing but marks comes of thoughts, and an answer with a
+    grammar is offered none.
     """
 
-    opening: str
-    closing: str
-    is_open: bool = False
+    form: AnswerFormat
+    begun: str = ""
     budget: int | None = None
+    tools: tuple[Tool, ...] = ()
 
 
 # --- to the worker ---------------------------------------------------------------------------

@@ -1,46 +1,27 @@
 """Say what JSON value a plain text stands for, where a JSON Schema says what it may be. Pure."""
 
-import re
 from typing import Any, cast
 
 import msgspec
 
-from appliance.parsing.call.literal import PYTHON, LiteralReader
-from appliance.parsing.grammar.reference import find_target
+from appliance.parsing.grammar.kind import ALL_TYPES, Schema, type_of_value
+from appliance.parsing.grammar.reference import References
+from appliance.parsing.literal import PYTHON, LiteralReader
 
-Schema = dict[str, Any] | bool | None
-
-ALL_TYPES = frozenset(("string", "integer", "number", "boolean", "null", "array", "object"))
 NULLS = ("null", "None")
 """How models write nothing, where they do not write JSON."""
 
-_TYPES: dict[type, str] = {
-    str: "string",
-    int: "integer",
-    bool: "boolean",
-    type(None): "null",
-    list: "array",
-    dict: "object",
-}
-
-
-def coerce(text: str, schema: Schema, root: dict[str, Any]) -> str:
-    """Return the JSON text of the value that a model wrote as `text`.
-
-    `root` is the schema that `schema` is a part of. What only a string can be is one as it stands.
-    Other values are taken as JSON, or as Python writes them, if they are of a type that the schema
-    allows, and are strings if not. Without a type JSON is taken for what it is.
-    """
-    return coerce_to(text, value_types(schema, root))
-
-
-def is_text(schema: Schema, root: dict[str, Any]) -> bool:
-    """Say whether only a string can be meant, so that it may be given away while it comes."""
-    return value_types(schema, root) == {"string"}
+_JSON = msgspec.json.Decoder(float_hook=float)
+"""Numbers may be beyond all floats, as JSON allows."""
 
 
 def coerce_to(text: str, types: frozenset[str]) -> str:
-    """Do as `coerce` does, with what `value_types` found."""
+    """Return the JSON text of the value that a model wrote as `text`.
+
+    `types` are those of `value_types`. What only a string can be is one as it stands. Other values
+    are taken as JSON, or as Python writes them, if they are of one of these types, and are strings
+    if not. Where any is allowed, JSON is taken for what it is.
+    """
     if types == {"string"}:
         return quote(text)
     value = text.strip()
@@ -60,39 +41,32 @@ def coerce_to(text: str, types: frozenset[str]) -> str:
 def value_types(schema: Schema, root: dict[str, Any]) -> frozenset[str]:
     """Return the JSON types that a value may have; all of them if the schema does not say.
 
-    `integer` is in it where there is `number`.
+    `root` is the schema that `schema` is a part of. `integer` is in it where there is `number`.
     """
     try:
-        return _types(schema, root, {}) or ALL_TYPES
+        return _types(schema, References(root), {}) or ALL_TYPES
     except RecursionError:
         return ALL_TYPES
 
 
 def property_schema(key: str, schema: Schema, root: dict[str, Any] | None = None) -> Schema:
-    """Return the schema of an object's property; None if `schema` says nothing about it.
+    """Return the schema of an object's property; True if `schema` says nothing about it.
 
-    `root` is the schema that `schema` is a part of, or None if it is a whole one.
+    `root` is the schema that `schema` is a part of, or None if it is a whole one. One without a
+    name may be any of those: a caller's patterns are not run here, which could take for ever.
     """
-    parts = _parts(schema, root or _dict(schema))
+    parts = _parts(schema, References(root or _dict(schema)))
     named = [each[key] for part in parts if key in (each := _dict(part.get("properties")))]
-    if not named:
-        named = [each for part in parts for each in _matching(part, key)]
-    others = [part["additionalProperties"] for part in parts if "additionalProperties" in part]
+    others = [each for part in parts for each in _dict(part.get("patternProperties")).values()]
+    others += [part["additionalProperties"] for part in parts if "additionalProperties" in part]
     return _one_of(named or others)
 
 
 def item_schema(index: int, schema: Schema, root: dict[str, Any]) -> Schema:
-    """Return the schema of an array's item; None if `schema` says nothing about it."""
-    parts = _parts(schema, root)
+    """Return the schema of an array's item; True if `schema` says nothing about it."""
+    parts = _parts(schema, References(root))
     firsts = [each[index] for part in parts if index < len(each := _list(part.get("prefixItems")))]
     return _one_of(firsts or [part["items"] for part in parts if "items" in part])
-
-
-def type_of_value(value: object) -> str:
-    """Return the JSON type of a value; a whole number is an integer."""
-    if isinstance(value, float):
-        return "integer" if value.is_integer() else "number"
-    return _TYPES[type(value)]
 
 
 def quote(text: str) -> str:
@@ -101,23 +75,23 @@ def quote(text: str) -> str:
 
 
 def _types(
-    schema: object, root: dict[str, Any], known: dict[str, frozenset[str]]
+    schema: object, references: References, known: dict[str, frozenset[str]]
 ) -> frozenset[str]:
     """Find a schema's types; `known` are those of the references met so far."""
     if not isinstance(schema, dict):
-        return ALL_TYPES
+        return frozenset() if schema is False else ALL_TYPES
     types = _named_types(schema) & _listed_types(schema)
     for key in ("anyOf", "oneOf"):
         if choices := _list(schema.get(key)):
-            types &= frozenset().union(*(_types(each, root, known) for each in choices))
+            types &= frozenset().union(*(_types(each, references, known) for each in choices))
     for part in _list(schema.get("allOf")):
-        types &= _types(part, root, known)
+        types &= _types(part, references, known)
     target = schema.get("$ref")
     if isinstance(target, str):
         if target not in known:
             # One that refers to itself says nothing there.
             known[target] = ALL_TYPES
-            known[target] = _types(_follow(target, root), root, known)
+            known[target] = _types(_follow(target, references), references, known)
         types &= known[target]
     return types if types != ALL_TYPES else _implied_types(schema)
 
@@ -147,13 +121,13 @@ def _implied_types(schema: dict[str, Any]) -> frozenset[str]:
     return frozenset(("array",)) if "items" in schema else ALL_TYPES
 
 
-def _follow(target: str, root: dict[str, Any]) -> object:
-    """Return the part of `root` that a reference names; None if it names none in it."""
-    found = find_target(root, target)
+def _follow(target: str, references: References) -> object:
+    """Return what a reference names; None if there is no such part."""
+    found = references.find(target)
     return found and found[1]
 
 
-def _parts(schema: object, root: dict[str, Any]) -> list[dict[str, Any]]:
+def _parts(schema: object, references: References) -> list[dict[str, Any]]:
     """Return a schema and those that it is made of, each once."""
     parts: list[dict[str, Any]] = []
     ahead, seen = [schema], set()
@@ -166,19 +140,14 @@ def _parts(schema: object, root: dict[str, Any]) -> list[dict[str, Any]]:
         for key in ("oneOf", "anyOf", "allOf"):
             ahead += reversed(_list(part.get(key)))
         if isinstance(target := part.get("$ref"), str):
-            ahead.append(_follow(target, root))
+            ahead.append(_follow(target, references))
     return parts
 
 
 def _one_of(schemas: list[Any]) -> Schema:
     if len(schemas) > 1:
         return {"anyOf": schemas}
-    return cast("Schema", schemas[0]) if schemas else None
-
-
-def _matching(part: dict[str, Any], key: str) -> list[Any]:
-    patterns = _dict(part.get("patternProperties"))
-    return [schema for pattern, schema in patterns.items() if _matches(pattern, key)]
+    return cast("Schema", schemas[0]) if schemas else True
 
 
 def _list(value: object) -> list[Any]:
@@ -190,18 +159,10 @@ def _dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _matches(pattern: str, key: str) -> bool:
-    try:
-        return re.search(pattern, key) is not None
-    except re.error:
-        # JSON Schema's patterns are those of JavaScript, which knows some more.
-        return False
-
-
 def _type_of(text: str) -> str | None:
     """Return the type of a JSON text, None if it is none; a whole number is an integer."""
     try:
-        value = msgspec.json.decode(text)
+        value = _JSON.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
     return type_of_value(value)

@@ -114,7 +114,7 @@ def _find_thoughts(template: str, samples: Samples) -> Sequence[str]:
     signs: tuple[Callable[[str, ThoughtFormat], bool], ...] = (
         lambda name, _: _reads_thought(name, samples),
         lambda _, thought: _begins_answer(thought, samples),
-        lambda _, thought: thought.opening.rstrip() in template and thought.closing in template,
+        lambda _, thought: _is_told_of(thought, template),
     )
     for is_shown in signs:
         found = [name for name, thought in THOUGHTS.items() if thought and is_shown(name, thought)]
@@ -134,6 +134,12 @@ def _begins_answer(thought: ThoughtFormat, samples: Samples) -> bool:
     return samples.thinking_tail.rstrip().endswith(
         thought.opening.rstrip()
     ) or samples.plain_tail.rstrip().endswith(thought.closing)
+
+
+def _is_told_of(thought: ThoughtFormat, template: str) -> bool:
+    """Say whether a template's text, which may tell the model how to answer, has its marks."""
+    has_opening = thought.is_implied or thought.opening.rstrip() in template
+    return has_opening and thought.closing in template
 
 
 def _find_tools(template: str, samples: Samples, reasoning: str) -> str:

@@ -24,7 +24,8 @@ class ThoughtFormat:
 
     `frames` mean nothing wherever they stand in the answer's text, the pair `wrapper` only where
     it begins it. `answer_opening` are marks between a thought, or the prompt, and that text; they
-    are read as a call's opening is.
+    are read as a call's opening is. `is_implied`: every answer begins with a thought, whose opening
+    may be missing.
     """
 
     opening: str
@@ -32,6 +33,7 @@ class ThoughtFormat:
     frames: tuple[str, ...] = ()
     wrapper: tuple[str, str] | None = None
     answer_opening: tuple[str, ...] = ()
+    is_implied: bool = False
 
 
 _THINK = ThoughtFormat("<think>", "</think>")
@@ -59,7 +61,10 @@ THOUGHTS: dict[str, ThoughtFormat | None] = {
         answer_opening=("<|start|>assistant<|channel|>final<|message|>",),
     ),
     "apriel": ThoughtFormat(
-        "Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]", frames=("[END FINAL RESPONSE]",)
+        "Here are my reasoning steps:\n",
+        "[BEGIN FINAL RESPONSE]",
+        frames=("[END FINAL RESPONSE]",),
+        is_implied=True,
     ),
     "cohere": ThoughtFormat("<|START_THINKING|>", "<|END_THINKING|>", frames=_COHERE_FRAMES),
     "granite": ThoughtFormat("<think>", "</think>", wrapper=("<response>", "</response>")),
@@ -142,6 +147,9 @@ CALLS: dict[str, tuple[CallSyntax, ...]] = {
 }
 """The ways of writing calls, by the names that `tool_parser` may have: the family's own first."""
 
+_NUM_OWN = {"muse": 2}
+"""How many of these are the family's own, if not one: a header, and the calls that it heads."""
+
 _FRAMING = frozenset(("harmony", "functionary", "muse"))
 """Formats whose marks stand round all that is said, so that they are read without tools, too."""
 
@@ -149,12 +157,31 @@ _IN_THOUGHT = frozenset(("harmony", "muse", "minimax_m2", "solar"))
 """Formats whose models write calls before they have closed a thought."""
 
 
+def calls_beside_structure(tools: str) -> tuple[CallSyntax, ...]:
+    """Return how calls are written that stand in a structure's place: as the family itself does.
+
+    None are where that is JSON without a mark, which could as well be the structure.
+    """
+    return tuple(each for each in _own_calls(tools) if "{" not in each.starts(_TRIAL))
+
+
+def _own_calls(tools: str) -> tuple[CallSyntax, ...]:
+    return CALLS[tools][: _NUM_OWN.get(tools, 1)]
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """How answers are read: `reasoning` and `tools` are names that a manifest may have."""
+    """How answers are read: `reasoning` and `tools` are names that a manifest may have.
+
+    `has_structure`: behind its thoughts an answer is calls, or a text of the form that the caller
+    wants, in which no mark means anything. `is_bound`: there is a grammar for it, so that only
+    what the family itself writes behind its thoughts is a call.
+    """
 
     reasoning: str = "none"
     tools: str = "none"
+    has_structure: bool = False
+    is_bound: bool = False
 
     @property
     def thought(self) -> ThoughtFormat | None:
@@ -164,7 +191,8 @@ class AnswerFormat:
     @property
     def has_calls_in_thoughts(self) -> bool:
         """Say whether calls are looked for in thoughts."""
-        return self.tools in _IN_THOUGHT or self.reasoning in _IN_THOUGHT
+        is_known = self.tools in _IN_THOUGHT or self.reasoning in _IN_THOUGHT
+        return is_known and not (self.has_structure or self.is_bound)
 
     def syntaxes(self, *, has_tools: bool) -> tuple[CallSyntax, ...]:
         """Return the ways in which calls, or what stands round texts, may be written."""
@@ -173,18 +201,30 @@ class AnswerFormat:
             syntax
             for name in names
             if name in _FRAMING or (name == self.tools and has_tools)
-            for syntax in CALLS.get(name, ())
+            for syntax in self._ways(name)
         )
         return tuple(dict.fromkeys(syntaxes))
 
+    def _ways(self, name: str) -> tuple[CallSyntax, ...]:
+        if self.has_structure:
+            return calls_beside_structure(name)
+        return _own_calls(name) if self.is_bound else CALLS[name]
+
     def begun(self, tail: str) -> str:
-        """Return the mark with which a prompt that ends so has begun the answer; "" if none."""
+        """Return the mark with which a prompt that ends so has begun the answer; "" if none.
+
+        A thought that is implied is begun by every prompt that begins nothing else.
+        """
         tail = tail.rstrip()
         marks = [self.thought.opening] if self.thought else []
         marks += [
             mark for syntax in self.syntaxes(has_tools=True) for mark in syntax.openings(_TRIAL)
         ]
-        return next((mark for mark in marks if tail.endswith(mark.rstrip())), "")
+        found = next((mark for mark in marks if tail.endswith(mark.rstrip())), "")
+        thought = self.thought
+        if found or thought is None or not thought.is_implied or tail.endswith(thought.closing):
+            return found
+        return thought.opening
 
     def marks(self) -> tuple[str, ...]:
         """Return every mark, which may be a special token of the model or hold some."""

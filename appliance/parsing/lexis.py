@@ -25,7 +25,7 @@ class Lexis:
         thought = form.thought
         self.thought_opening = thought.opening if thought else None
         self.thought_closing = thought.closing if thought else None
-        self.wrapper = thought.wrapper if thought else None
+        self.wrapper = thought.wrapper if thought and not form.has_structure else None
         self.frames = frozenset(thought.frames if thought else ())
         self._openings: dict[str, tuple[CallSyntax, ...]] = {}
         self._starts: dict[str, tuple[CallSyntax, ...]] = {}
@@ -36,6 +36,8 @@ class Lexis:
         if self.thought_opening and self.thought_opening.startswith(tuple(self._openings)):
             self.thought_opening = None  # whoever reads that header says that it is a thought's
         for syntax in syntaxes:
+            if (form.has_structure or form.is_bound) and syntax.text_opening is None:
+                continue  # a call that is bound has its opening
             for mark in syntax.starts(toolbox):
                 self._starts[mark] = (*self._starts.get(mark, ()), syntax)
         self._starts = {
@@ -54,7 +56,7 @@ class Lexis:
         for mark in sorted(filter(None, starting), key=len, reverse=True):
             self._starting.setdefault(mark[0], []).append(mark)
         self._finders: dict[Kind, MarkFinder] = {
-            Text: MarkFinder(filter(None, flowing)),
+            Text: MarkFinder(() if form.has_structure else filter(None, flowing)),
             Thought: MarkFinder(filter(None, thinking)),
         }
         self.plain = {
@@ -82,10 +84,12 @@ class Lexis:
         """Return what is at `at`; no pattern, since there is a mark for every function."""
         marks = self._starting.get(text[at : at + 1], ())
         rest = text[at : at + len(marks[0])] if marks else ""
-        if not is_last and any(len(mark) > len(rest) and mark.startswith(rest) for mark in marks):
-            return Found(rest, at, is_whole=False)
-        whole = next((mark for mark in marks if rest.startswith(mark)), None)
-        return Found(whole, at, is_whole=True) if whole is not None else None
+        for mark in marks:
+            if rest.startswith(mark):
+                return Found(mark, at, is_whole=True)
+            if not is_last and mark.startswith(rest):
+                return Found(rest, at, is_whole=False)
+        return None
 
     def syntaxes(self, mark: str, *, is_start: bool) -> tuple[CallSyntax, ...]:
         """Return the ways of writing calls that a mark may begin, those to be tried first first."""

@@ -13,7 +13,8 @@ def mark_pattern(*marks: str) -> str:
     """
     if not marks:
         return "(?!)"
-    return f"(?:{_any(_starts(marks))})\\Z|{_any(marks)}"
+    begun = _starts(marks)
+    return f"(?:{_any(begun)})\\Z|{_any(marks)}" if begun else _any(marks)
 
 
 @lru_cache(maxsize=1024)

@@ -1,5 +1,7 @@
 """Name what an answer's text is made of, in the order in which it came."""
 
+from enum import Enum, auto
+
 import msgspec
 
 
@@ -36,3 +38,16 @@ class CallClosed(msgspec.Struct, frozen=True):
 
 
 Parsed = Text | Thought | CallOpened | CallArguments | CallClosed
+
+
+class Place(Enum):
+    """Where what comes next of an answer stands to its thoughts."""
+
+    APART = auto()
+    """In a text or a call; a thought may begin, but not before what it begins behind has come."""
+    NEAR = auto()
+    """Where a thought may begin, or may already be about to."""
+    OPENED = auto()
+    """At the start of a thought."""
+    WITHIN = auto()
+    """In a thought, or in what is one unless a mark or a call comes of it."""

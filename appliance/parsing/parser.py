@@ -1,14 +1,24 @@
 """Tell thoughts, calls and text of an answer apart, however its text is split into pieces."""
 
+import re
+from collections.abc import Callable
+from functools import lru_cache
 from itertools import groupby
 
 from appliance.parsing.format import AnswerFormat
 from appliance.parsing.lexis import SOFT, find_lexis
-from appliance.parsing.parsed import CallArguments, Parsed, Text, Thought
+from appliance.parsing.parsed import CallArguments, Parsed, Place, Text, Thought
 from appliance.parsing.syntax import CallReader, CallSyntax, Stage
 from appliance.parsing.toolbox import Toolbox
 
 _NO_TOOLS = Toolbox()
+
+
+@lru_cache(maxsize=16)
+def _unclosed(opening: str, closing: str) -> re.Pattern[str]:
+    """Return what finds a thought that is open where a text ends, behind its first line."""
+    opening, closing = re.escape(opening), re.escape(closing)
+    return re.compile(rf"(?:\n|{closing})\s*+{opening}(?![\s\S]*{closing})")
 
 
 class AnswerParser:
@@ -19,11 +29,14 @@ class AnswerParser:
     line; calls are those of declared functions, and not looked for in thoughts, unless the format
     has them there, nor after a broken call.
     All else comes out as it went in: text that may belong to a mark is held until it is known.
+    Where the answer has a structure all this is so only up to its text, which comes out whole.
     """
 
     def __init__(self, form: AnswerFormat, toolbox: Toolbox, *, begun: str = "") -> None:
         """`begun` is the mark with which the prompt ended; see `AnswerFormat.begun`."""
         self._form = form
+        # A dropped mark in the white space before a structure would be its text if one follows.
+        self._is_shown: Callable[[str], bool] = bool if form.has_structure else str.isspace
         self._toolbox = toolbox
         self._lexis = find_lexis(form, toolbox)
         self._pieces: list[Parsed] = []
@@ -37,8 +50,8 @@ class AnswerParser:
         self._begin(Text)
         if begun and form.thought is not None and begun == form.thought.opening:
             self._begin(Thought)
-        elif begun:
-            self._open_call("", self._lexis.syntaxes(begun, is_start=True), begun)
+        elif syntaxes := self._lexis.syntaxes(begun, is_start=True):
+            self._open_call("", syntaxes, begun)
 
     def feed(self, text: str) -> list[Parsed]:
         """Take more text and return what is certain now."""
@@ -58,6 +71,23 @@ class AnswerParser:
         """Return what was held, once the text has ended."""
         self._is_last = True
         return self._read("")
+
+    @property
+    def place(self) -> Place:
+        """Where what comes next stands to the answer's thoughts."""
+        if self._call is not None and self._call.stage is not Stage.HEAD:
+            return Place.APART
+        if self._kind is Thought:
+            has_some = self._is_flowing or self._held or self._space or self._call is not None
+            return Place.WITHIN if has_some else Place.OPENED
+        opening, closing = self._lexis.thought_opening, self._lexis.thought_closing
+        if opening is None or closing is None:
+            is_near = self._call is not None or self._held != ""
+        elif self._call is not None and _unclosed(opening, closing).search(self._held):
+            return Place.WITHIN
+        else:
+            is_near = self._call is not None or self._may_open_thought() or "\n" in self._held
+        return Place.NEAR if is_near else Place.APART
 
     def _passes(self, text: str) -> bool:
         """Take text in which nothing can be a mark, after text with nothing held: most of all."""
@@ -111,7 +141,7 @@ class AnswerParser:
     def _emit(self, solid: str, at: int) -> None:
         """Give away the white space that was held, each where it stands, and what follows it."""
         # They take turns: white space, marks that were dropped behind it, white space, and so on.
-        runs = ["".join(run) for _, run in groupby(self._space, str.isspace)]
+        runs = ["".join(run) for _, run in groupby(self._space, self._is_shown)]
         at -= sum(map(len, runs))
         solid = runs.pop() + solid if len(runs) % 2 else solid
         for number, text in enumerate((*runs, solid)):
@@ -136,7 +166,8 @@ class AnswerParser:
             self._open_call(mark, syntaxes, mark)
         elif not self._is_meaningless(mark):
             self._emit(mark, at)
-        elif self._space:
+        elif self._space or (self._form.has_structure and not self._is_behind_call):
+            self._skipped = ""
             self._space.append(mark)
 
     def _is_meaningless(self, mark: str) -> bool:
@@ -164,7 +195,10 @@ class AnswerParser:
     def _read_call(self, text: str, at: int) -> int:
         call = self._call
         assert call is not None
+        is_aside = call.stage is Stage.ASIDE
         start, at = at, call.read(text, at, is_last=self._is_last)
+        if is_aside and at > start:
+            self._pieces.append(Text(text[start:at], self._total - len(text) + start))
         if call.stage is Stage.TEXT and self._untried:
             self._open_call(self._literal, self._untried, self._opening)
         elif call.stage is Stage.TEXT:
@@ -172,7 +206,7 @@ class AnswerParser:
             self._emit(self._literal, self._total - len(text) + start - len(self._literal))
         elif call.stage is Stage.OVER:
             self._close_call(call)
-        else:
+        elif (call.stage is Stage.ASIDE) == is_aside:
             self._held = text[at:]
             at = len(text)
         return at

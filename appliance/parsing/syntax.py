@@ -18,6 +18,8 @@ class Stage(Enum):
     """It may still turn out to be text; nothing of it was given away."""
     BODY = auto()
     """It is a call; the rest of it comes."""
+    ASIDE = auto()
+    """Behind a call stands what is none: all that the next `read` takes is text."""
     OVER = auto()
     """It is read."""
     TEXT = auto()
@@ -62,6 +64,13 @@ class CallSyntax(Protocol):
     @property
     def closings(self) -> tuple[str, ...]:
         """Marks that mean nothing where only white space is between a call and them."""
+
+    @property
+    def text_opening(self) -> str | None:
+        """What the model itself writes before a text in a call's place, nothing if it is empty.
+
+        None: its calls have an opening, so that they may stand in a text.
+        """
 
     def openings(self, tools: Toolbox) -> tuple[str, ...]:
         """Return the marks at which a call may begin, wherever they stand in the text."""

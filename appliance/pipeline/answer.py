@@ -3,7 +3,7 @@
 import secrets
 import string
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from appliance.chat import event
 from appliance.chat.event import (
@@ -65,7 +65,7 @@ class Answer:
     """
 
     def __init__(self, request: ChatRequest, reading: Reading = AS_TEXT) -> None:
-        form = reading.form
+        form = _form_of(request, reading)
         toolbox = Toolbox(request.tools if request.tool_choice.mode != "none" else ())
         is_plain = form.thought is None and not form.syntaxes(has_tools=bool(toolbox))
         self._parser = None if is_plain else AnswerParser(form, toolbox, begun=reading.begun)
@@ -220,6 +220,11 @@ class Answer:
         if self._tokens is None or not self._has_logprobs:
             return None
         return _to_events(self._tokens.take(start, self._sent))
+
+
+def _form_of(request: ChatRequest, reading: Reading) -> AnswerFormat:
+    has_structure = request.structure is not None and not request.tool_choice.is_forced
+    return replace(reading.form, has_structure=has_structure)
 
 
 def _to_events(tokens: Iterable[TokenLogprob | None]) -> tuple[event.TokenLogprob, ...]:

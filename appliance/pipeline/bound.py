@@ -7,14 +7,14 @@ import msgspec
 
 from appliance.chat.client import TextProcess
 from appliance.chat.grammar import Grammar
-from appliance.chat.request import ChatRequest, Thinking
+from appliance.chat.request import ChatRequest, Thinking, Tool
 from appliance.chat.thinking import wants_no_thought
 from appliance.chat.traits import Traits
 from appliance.engine.wire import ThoughtRule
 from appliance.errors import InvalidRequest, ModelNotReady
 from appliance.parsing.detect import choose_format
 from appliance.parsing.format import AnswerFormat
-from appliance.parsing.grammar.answer import answer_grammar, forced_form
+from appliance.parsing.grammar.answer import answer_grammar, bound_form
 from appliance.parsing.grammar.check import check_grammar
 from appliance.pipeline.answer import AS_TEXT, Reading
 from appliance.registry.lease import Lease
@@ -110,7 +110,9 @@ def thought_rule(
     is_off = traits.thinking_variable is not None and wants_no_thought(request.thinking)
     if is_bound and not is_open and (is_over or is_off):
         return None  # the form begins at once: a thought that nobody wants has no place before it
-    return ThoughtRule(thought.opening, thought.closing, is_open, budget)
+    tools = () if is_bound or request.tool_choice.mode == "none" else request.tools
+    bare = tuple(Tool(tool.name, parameters=tool.parameters) for tool in tools)
+    return ThoughtRule(reading.form, reading.begun, budget, bare)
 
 
 def _traits(request: ChatRequest, lease: Lease | Voice, text: TextProcess) -> Traits:
@@ -122,10 +124,9 @@ def _traits(request: ChatRequest, lease: Lease | Voice, text: TextProcess) -> Tr
 
 def _form(request: ChatRequest, lease: Lease | Voice, traits: Traits) -> AnswerFormat:
     """Return how the model writes; what goes on with a prompt without messages is all text."""
-    if request.prompt is not None:
-        return AnswerFormat()
-    form = choose_format(lease.spec.chat, traits)
-    return form if lease.spec.is_scripted() else forced_form(form, request)
+    has_messages = request.prompt is None
+    form = choose_format(lease.spec.chat, traits) if has_messages else AnswerFormat()
+    return form if lease.spec.is_scripted() else bound_form(form, request)
 
 
 async def _find_grammar(
@@ -135,10 +136,7 @@ async def _find_grammar(
 
     It is made in a thread, as schemas can be large.
     """
-    is_free = request.structure is None and request.tool_choice.mode in ("auto", "none")
-    if lease.spec.is_scripted() or (is_free and not any(tool.strict for tool in request.tools)):
-        return None
-    return await asyncio.to_thread(_make_grammar, request, form)
+    return await asyncio.to_thread(_make_grammar, request, form) if form.is_bound else None
 
 
 def _make_grammar(request: ChatRequest, form: AnswerFormat) -> Grammar | None:

@@ -1,10 +1,11 @@
-"""Measure what a grammar costs: a decode step of bound rows beside one of free rows.
+"""Measure what bounds cost: a decode step of bound rows beside one of free rows.
 
 usage: python ops/bench/constraint.py [--model NAME] [--batches 1 8 16] [--rounds N]
 
 One engine takes turns between batches in which every row is bound by a JSON schema, one row is,
-and none is; figures are medians, the cost is the median of each round's ratio. Also what the first
-request of all waits for, and the compiling of one more grammar. Models are those of engine.py.
+none is, and every row may not think but is free; figures are medians, the cost is the median of
+each round's ratio. Also what the first request of all waits for, and the compiling of one more
+grammar. Models are those of engine.py.
 """
 
 import argparse
@@ -25,7 +26,8 @@ from measure.table import Results, median, milliseconds, ratio
 from appliance.chat.grammar import Grammar
 from appliance.chat.request import SamplingParams
 from appliance.engine.blas import preload_blas
-from appliance.engine.wire import EngineSettings, Load, Submit, TokenPrompt
+from appliance.engine.wire import EngineSettings, Load, Submit, ThoughtRule, TokenPrompt
+from appliance.parsing.format import AnswerFormat
 from appliance.scheduler.sequence import Sequence
 
 ITEM = {
@@ -41,6 +43,7 @@ ITEM = {
 }
 OPTIONS = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 SCHEMA = {"type": "array", "items": ITEM, "minItems": 40, "x-guidance": OPTIONS}
+THOUGHTLESS = ThoughtRule(AnswerFormat("qwen3"), budget=0)
 PROMPT = "Here is a long list of places as JSON, with an id, a name, a kind and tags:\n"
 
 
@@ -89,7 +92,7 @@ def compile_seconds(body: Any, number: int) -> float:
     return time.perf_counter() - begin
 
 
-def submit(body: Any, name: str, grammar: int | None) -> Submit:
+def submit(body: Any, name: str, grammar: int | None, thought: ThoughtRule | None = None) -> Submit:
     """Return a request that makes tokens until it is removed."""
     bound = None
     if grammar is not None:
@@ -97,33 +100,40 @@ def submit(body: Any, name: str, grammar: int | None) -> Submit:
         bound = Grammar(f"start: %json {json.dumps(schema)}")
     prompt = TokenPrompt(body.tokenizer.encode(PROMPT))
     sampling = SamplingParams(temperature=0.7, seed=hash(name) % 2**32)
-    return Submit("", name, prompt, 1500, sampling, ignore_eos=True, grammar=bound)
+    bounds = {"grammar": bound, "thought": thought, "shown": THOUGHTLESS.form.marks()}
+    return Submit("", name, prompt, 1500, sampling, ignore_eos=True, **bounds)
 
 
 def compare(body: Any, rows: int, options: argparse.Namespace, results: Results) -> None:
     """Step batches of each kind in turns."""
-    kinds = {"free": 0, "one": 1, "bound": rows}
+    kinds = {"free": 0, "one": 1, "bound": rows, "thoughtless": 0}
     seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
     for turn in range(options.rounds):
         for kind in sorted(kinds, reverse=bool(turn % 2)):
-            seconds[kind].append(step_seconds(body, rows, kinds[kind], options))
+            thought = THOUGHTLESS if kind == "thoughtless" else None
+            seconds[kind].append(step_seconds(body, rows, kinds[kind], thought, options))
     costs = {
         kind: median(mine / free for mine, free in zip(seconds[kind], seconds["free"], strict=True))
-        for kind in ("one", "bound")
+        for kind in ("one", "bound", "thoughtless")
     }
     results.add(
         batch=rows,
         **{f"{kind}_ms": milliseconds(median(seconds[kind])) for kind in kinds},
-        one_cost=ratio(costs["one"], 1.0),
-        bound_cost=ratio(costs["bound"], 1.0),
+        **{f"{kind}_cost": ratio(cost, 1.0) for kind, cost in costs.items()},
     )
 
 
-def step_seconds(body: Any, rows: int, num_bound: int, options: argparse.Namespace) -> float:
+def step_seconds(
+    body: Any,
+    rows: int,
+    num_bound: int,
+    thought: ThoughtRule | None,
+    options: argparse.Namespace,
+) -> float:
     """Return the median time of a decode step of so many rows."""
     names = [f"row-{row}" for row in range(rows)]
     for row, name in enumerate(names):
-        asked = submit(body, name, 0 if row < num_bound else None)
+        asked = submit(body, name, 0 if row < num_bound else None, thought)
         body.insert(asked, Sequence(name, body.check(asked)))
     made: set[str] = set()
     while len(made) < rows:

@@ -27,6 +27,7 @@ from appliance.errors import (
     StepFailed,
 )
 from tests.api.responses import folded, read_strictly, stream_codec, streamed, validated
+from tests.examples import examples
 
 USAGE = Usage(5, 3, 2, 1)
 STOP = Finished("stop", USAGE)
@@ -51,7 +52,7 @@ def answers(draw: st.DrawFn) -> list[GenerationEvent]:
     return [*events, Finished(reason, USAGE)]  # type: ignore[arg-type]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(answers(), st.booleans())
 def test_stream_adds_up_to_the_whole_answer(
     events: list[GenerationEvent], is_summary: bool
@@ -64,7 +65,7 @@ def test_stream_adds_up_to_the_whole_answer(
     assert accumulated(told) == told[-1]["response"]["output"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(answers())
 def test_items_begin_and_end_once_in_their_order(events: list[GenerationEvent]) -> None:
     told = streamed(events)

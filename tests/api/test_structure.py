@@ -89,6 +89,7 @@ def test_form_of_the_answer_is_read(fields: dict[str, Any], structure: Structure
         ({"guided_json": "[]"}, "guided_json"),
         ({"guided_regex": 1}, "guided_regex"),
         ({"guided_choice": []}, "guided_choice"),
+        ({"guided_choice": ["a"] * 5_001}, "guided_choice"),
         ({"json_schema": "{"}, "json_schema"),
         ({"grammar": "root ::= x", "ebnf": "root ::= y"}, "ebnf"),
         ({"structured_outputs": {}}, "structured_outputs"),

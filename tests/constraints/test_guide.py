@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appliance.constraints.guide import Ending, Guide
+from appliance.constraints.guide import Ending, GrammarGuide
 from appliance.constraints.mask import MaskFiller
 from appliance.constraints.thought import Phase
 from tests.constraints.vocabularies import (
-    END_THINK,
     EOS,
     SIZE,
     THINK,
@@ -25,28 +24,26 @@ _FILLER = MaskFiller(SIZE)
 _OWN = Ending(frozenset([EOS]))
 
 
-def _allowed(guide: Guide) -> set[int]:
+def _allowed(guide: GrammarGuide) -> set[int]:
     (words,) = _FILLER.fill([guide])
     bits = np.unpackbits(words.view(np.uint8), bitorder="little")[:SIZE]
     return set(np.flatnonzero(bits).tolist())
 
 
-def _bound(lark: str = 'start: "ab" | "a"', ending: Ending = _OWN, **thought: object) -> Guide:
+def _bound(
+    lark: str = 'start: "ab" | "a"', ending: Ending = _OWN, **thought: object
+) -> GrammarGuide:
     watched = watch(**thought) if thought else None  # type: ignore[arg-type]
-    return Guide(tiny_vocabulary(), ending, watched, match(lark))
+    return GrammarGuide(tiny_vocabulary(), ending, match(lark), watched)
 
 
-def _budgeted(budget: int, *, is_open: bool = False) -> Guide:
-    return Guide(tiny_vocabulary(), _OWN, watch(budget, is_open=is_open))
-
-
-def _take(guide: Guide, text: str) -> None:
+def _take(guide: GrammarGuide, text: str) -> None:
     for token in ids(text):
         assert token in _allowed(guide)
         assert not guide.take(token)
 
 
-def _wander(guide: Guide, seed: int, most: int = 60) -> list[int]:
+def _wander(guide: GrammarGuide, seed: int, most: int = 60) -> list[int]:
     """Go on with any allowed token until the answer ends; the end token is left out."""
     rng = random.Random(seed)
     made: list[int] = []
@@ -138,27 +135,17 @@ def test_thought_cannot_end_the_answer() -> None:
     assert len(allowed) > 250
 
 
-def test_budget_of_nothing_rules_the_opening_out() -> None:
-    guide = _budgeted(0)
-    spelled = Guide(tiny_vocabulary(), _OWN, watch(0, marks="<t> </t>"))
+def test_budget_of_nothing_offers_no_thought_but_ends_one_that_the_grammar_lets_begin() -> None:
+    guide = _bound(budget=0, marks="<t> </t>")
+    free = _bound("start: /(.|\n)*/", budget=0, marks="<t> </t>")
+    assert _allowed(guide) == {ord_id("a")}
 
-    for token in ids("<t"):
-        spelled.take(token)
+    _take(free, "<t>")
 
-    assert THINK not in _allowed(guide)
-    assert EOS in _allowed(guide)
-    assert ord_id(">") not in _allowed(spelled)
-
-
-def test_budget_without_a_grammar_is_over_with_the_thought() -> None:
-    guide = _budgeted(1, is_open=True)
-
-    assert len(_allowed(guide)) > 250
-    guide.take(ord_id("a"))
-    assert _allowed(guide) == {END_THINK}
-    assert not guide.is_over
-    guide.take(END_THINK)
-    assert guide.is_over
+    for letter in "</t>":
+        assert _allowed(free) == {ord_id(letter)}
+        free.take(ord_id(letter))
+    assert EOS in _allowed(free)
 
 
 def test_stop_tokens_end_the_answer_only_where_the_grammar_accepts() -> None:

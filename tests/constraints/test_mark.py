@@ -54,6 +54,15 @@ def test_special_token_comes_only_as_the_whole_mark(text: str) -> None:
     assert not _follows(match('start: until_0 "x"', "</<|call|>p>"), [*ids(text), *ids("x")])
 
 
+@pytest.mark.parametrize("mark", ["<|call|>", "<call>", "to=f<|call|>"])
+def test_speech_ends_with_the_first_mark_and_is_what_may_be_said(mark: str) -> None:
+    matcher = match('start: speech_0 "x"', mark, speech="/(?s:.*)/ & ~/(?s:.*)<b>(?s:.*)/")
+    said, unsaid = (matcher.deep_copy() for _ in range(2))
+
+    assert _follows(said, [*ids("some <\n"), *ids(mark), *ids("x")])
+    assert not _follows(unsaid, [*ids("some <b>"), *ids(mark), *ids("x")])
+
+
 def test_marks_are_numbered_and_need_not_be_used() -> None:
     matcher = match("start: mark_1", "<|call|>", "<b>", "<c>")
 

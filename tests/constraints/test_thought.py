@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.constraints.thought import Phase, ThoughtWatch
+from appliance.constraints.thought import Marks, Phase, ThoughtWatch
 from tests.constraints.vocabularies import END_THINK, watch
 
 _PIECES = st.lists(st.text(st.sampled_from("<tg>/ a"), min_size=1, max_size=4), max_size=12)
@@ -53,8 +53,13 @@ def test_budget_counts_the_tokens_inside(budget: int) -> None:
     assert (watched.phase, watched.forced) == (Phase.CLOSING, [END_THINK])
 
 
-def test_budget_of_nothing_closes_what_is_open() -> None:
+def test_budget_of_nothing_closes_what_is_open_or_opened() -> None:
+    opened = watch(0)
+
+    _push(opened, "<thi", "nk>\n")
+
     assert watch(0, is_open=True).phase is Phase.CLOSING
+    assert (opened.phase, opened.forced) == (Phase.CLOSING, [END_THINK])
 
 
 def test_forced_mark_ends_the_thought_when_its_last_token_came() -> None:
@@ -77,11 +82,13 @@ def test_thought_that_ends_in_time_forces_nothing() -> None:
     assert (watched.phase, watched.forced, behind) == (Phase.ANSWER, [], "\n")
 
 
-@pytest.mark.parametrize("budget", [None, 2, 3, 9])
-def test_what_is_free_for_two_tokens_forces_none_of_them(budget: int | None) -> None:
-    watched = watch(budget, is_open=True)
-    is_free = watched.is_free_for(2)
+def test_white_space_that_an_opening_begins_with_may_be_missing() -> None:
+    watched = ThoughtWatch.begin(Marks(b" to=t|", b"|", (1,)), is_open=False, budget=None)
+    rests = [watched.rest_of_opening]
 
-    _push(watched, "a")
+    for token in ("to", "=t|"):
+        _push(watched, token)
+        rests.append(watched.rest_of_opening)
 
-    assert is_free == (watched.phase is Phase.THOUGHT and (budget is None or budget > 1))
+    assert rests[:2] == [b" to=t|", b"=t|"]
+    assert watched.phase is Phase.THOUGHT

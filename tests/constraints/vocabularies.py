@@ -1,12 +1,13 @@
-"""A vocabulary of single bytes and a few marks, and matchers over it."""
+"""Vocabularies of single bytes and a few marks, and matchers over them."""
 
 import functools
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from llguidance import LLMatcher
 
-from appliance.chat.grammar import Grammar
+from appliance.chat.grammar import ANY_TEXT, Grammar
 from appliance.chat.tokenizer import Tokenizer
 from appliance.constraints.mark import complete
 from appliance.constraints.thought import Marks, ThoughtWatch
@@ -17,6 +18,14 @@ EOS = 257
 CALL, END_THINK, THINK = 258, 259, 260
 # Two more logits than there are tokens.
 SIZE = 263
+_FIRST_ADDED = 258
+
+
+class Made(NamedTuple):
+    """A vocabulary and what it was made of."""
+
+    tokenizer: Tokenizer
+    vocabulary: Vocabulary
 
 
 @functools.cache
@@ -27,9 +36,22 @@ def tiny_vocabulary() -> Vocabulary:
         return Vocabulary(Tokenizer.load(path), SIZE)
 
 
-def match(lark: str, *marks: str) -> LLMatcher:
+@functools.cache
+def made_vocabulary(special: tuple[str, ...] = (), plain: tuple[str, ...] = ()) -> Made:
+    """Return single bytes and these tokens."""
+    with tempfile.TemporaryDirectory() as folder:
+        added = {
+            str(_FIRST_ADDED + at): {"content": text, "special": at < len(special)}
+            for at, text in enumerate((*special, *plain))
+        }
+        path = write_model(Path(folder), added_tokens_decoder=added)
+        tokenizer = Tokenizer.load(path)
+        return Made(tokenizer, Vocabulary(tokenizer, _FIRST_ADDED + len(added)))
+
+
+def match(lark: str, *marks: str, speech: str = ANY_TEXT) -> LLMatcher:
     vocabulary = tiny_vocabulary()
-    return LLMatcher(vocabulary.backend, complete(Grammar(lark, marks), vocabulary))
+    return LLMatcher(vocabulary.backend, complete(Grammar(lark, marks, speech), vocabulary))
 
 
 def ids(text: str) -> list[int]:

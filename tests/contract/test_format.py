@@ -1,6 +1,7 @@
 """Each way of writing calls comes out alike in every dialect and SDK, streamed or not."""
 # ruff: noqa: RUF001 - the bars of these tokens are no pipes
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle
@@ -60,6 +61,10 @@ class Writing:
 
     def _unknown_call(self) -> str:
         return f"{self.head}{self.first.replace('@', 'nobody')}{self.tail}"
+
+    def form(self) -> str:
+        """Return a structure in whose text stands all that else means something."""
+        return json.dumps({"doc": f"{self.whole()}\n{self.whole()}"}, ensure_ascii=False)
 
     def cut(self) -> str:
         """Return the whole as far as into the first argument."""
@@ -192,6 +197,10 @@ WRITINGS = {
     ),
 }
 
+OFTEN = ("JSON body", "tags", "Gemma 4", "channels")
+NAMES = [each if each in OFTEN else pytest.param(each, marks=pytest.mark.slow) for each in WRITINGS]
+"""The fast part knows a few: each takes a worker of its own."""
+
 
 def pieces(text: str) -> Iterator[str]:
     """Cut a text into pieces of odd sizes."""
@@ -214,6 +223,7 @@ def served() -> Iterator[RunningAppliance]:
             rule(f"^{each.tools} whole$", pieces(each.whole())),
             rule(f"^{each.tools} unknown$", pieces(each.unknown())),
             rule(f"^{each.tools} cut$", pieces(each.cut()), finish="length"),
+            rule(f"^{each.tools} form$", pieces(each.form())),
         ]
     with running_appliance("\n".join(lines), {"script.yaml": script_text(rules)}) as running:
         yield running
@@ -225,12 +235,14 @@ def client(served: RunningAppliance) -> Iterator[httpx.Client]:
         yield http
 
 
-def ask(client: httpx.Client, dialect: Dialect, each: Writing, what: str) -> Answer:
+def ask(
+    client: httpx.Client, dialect: Dialect, each: Writing, what: str, /, **fields: object
+) -> Answer:
     """Return what is answered alike, streamed and not; with the pieces of the stream."""
     text = f"{each.tools} {what}"
 
-    whole = ask_whole(client, dialect, text, model=each.tools)
-    stream = ask_stream(client, dialect, text, model=each.tools)
+    whole = ask_whole(client, dialect, text, model=each.tools, **fields)
+    stream = ask_stream(client, dialect, text, model=each.tools, **fields)
 
     assert stream == whole
     return stream
@@ -246,7 +258,7 @@ def check_whole(answer: Answer, each: Writing, dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("dialect", [CHAT, RESPONSE, MESSAGE], ids=lambda each: each.name)
-@pytest.mark.parametrize("name", WRITINGS)
+@pytest.mark.parametrize("name", NAMES)
 def test_calls_come_while_they_are_written(
     client: httpx.Client, name: str, dialect: Dialect
 ) -> None:
@@ -260,7 +272,7 @@ def test_calls_come_while_they_are_written(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: each.name)
-@pytest.mark.parametrize("name", WRITINGS)
+@pytest.mark.parametrize("name", NAMES)
 def test_unknown_call_is_text_and_a_cut_one_says_so(
     client: httpx.Client, name: str, dialect: Dialect
 ) -> None:
@@ -273,6 +285,26 @@ def test_unknown_call_is_text_and_a_cut_one_says_so(
     assert unknown.text == (each.unknown() if is_plain else each.shown())
     assert (unknown.calls, unknown.finish, cut.finish) == ((), "stop", "length")
     assert len(cut.calls) == (0 if dialect in (COMPLETION, MESSAGE) else 1)
+
+
+FORMED: list[tuple[Dialect, Json]] = [
+    (CHAT, {"response_format": {"type": "json_object"}}),
+    (RESPONSE, {"text": {"format": {"type": "json_object"}}}),
+    (MESSAGE, {"output_config": {"format": {"type": "json_schema", "schema": {}}}}),
+]
+"""How each dialect asks for a structure."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_structure_leaves_as_it_is_written(client: httpx.Client, name: str) -> None:
+    each = WRITINGS[name]
+
+    for dialect, fields in FORMED if name == "Gemma 4" else FORMED[:1]:
+        answer = ask(client, dialect, each, "form", **fields)
+
+        assert (answer.text, answer.thought, answer.calls) == (each.form(), "", ())
+        assert answer.finish == "stop"
+        assert len(answer.deltas) > 6
 
 
 @pytest.fixture(scope="module")
@@ -310,7 +342,7 @@ def read_message(sdk: anthropic.Anthropic, body: Any) -> list[Json]:  # noqa: AN
     return [sdk.messages.create(**body).model_dump(), message.model_dump()]
 
 
-@pytest.mark.parametrize("name", WRITINGS)
+@pytest.mark.parametrize("name", NAMES)
 def test_official_sdks_read_the_same(
     by_openai: openai.OpenAI, by_anthropic: anthropic.Anthropic, name: str
 ) -> None:

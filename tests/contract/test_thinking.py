@@ -9,6 +9,7 @@ import pytest
 
 from tests.appliance_server import RunningAppliance, running_appliance
 from tests.chat.tiny import CHATML, write_model
+from tests.contract.thinker import SECRET, write_thinker
 
 pytestmark = pytest.mark.slow
 
@@ -67,3 +68,51 @@ def test_nearest_wish_about_thoughts_counts(
     appliance: RunningAppliance, key: str, model: str, values: dict[str, Any], expected: str
 ) -> None:
     assert said(appliance, key, model, chat_template_kwargs=values) == expected
+
+
+@pytest.fixture(scope="module")
+def thinker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    model = write_thinker(tmp_path_factory.mktemp("thinker"))
+    manifest = f"""\
+version: 1
+models:
+  - name: thinker
+    source: path:{model}
+    engine: {{trust_remote_code: true}}
+    residency: {{preload: true}}
+    sampling: {{temperature: 0}}
+"""
+    with (
+        running_appliance(manifest, {}) as running,
+        httpx.Client(base_url=running.url, timeout=60) as http,
+    ):
+        yield http
+
+
+def _post(http: httpx.Client, path: str, **fields: object) -> dict[str, Any]:
+    body = {"model": "thinker", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}
+    answer = http.post(path, json=body | fields)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+@pytest.mark.mlx
+def test_thoughts_that_are_disabled_are_ended_where_there_is_no_switch(
+    thinker: httpx.Client,
+) -> None:
+    answer = _post(thinker, "/v1/messages", thinking={"type": "disabled"})
+
+    assert [(block["type"], block.get("text")) for block in answer["content"]] == [("text", "Hi")]
+    assert answer["stop_reason"] == "end_turn"
+
+
+@pytest.mark.mlx
+@pytest.mark.parametrize("budget", [0, 1, len(SECRET), 2 * len(SECRET)])
+def test_answer_follows_a_thought_of_its_budget(thinker: httpx.Client, budget: int) -> None:
+    answer = _post(thinker, "/v1/chat/completions", thinking_token_budget=budget)
+
+    (choice,) = answer["choices"]
+    assert (choice["message"].get("reasoning") or "") == (2 * SECRET)[:budget]
+    assert choice["message"]["content"] == "Hi"
+    assert choice["finish_reason"] == "stop"

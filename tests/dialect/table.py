@@ -12,12 +12,12 @@ DIALECTS = (CHAT, COMPLETION, RESPONSE, MESSAGE)
 BY_PATH = {dialect.path: dialect for dialect in DIALECTS}
 
 
-def ask_whole(client: httpx.Client, dialect: Dialect, text: str, **fields: object) -> Answer:
+def ask_whole(client: httpx.Client, dialect: Dialect, text: str, /, **fields: object) -> Answer:
     """Return the answer to a text, not streamed."""
     return read(client.post(dialect.path, json=dialect.ask(text, fields)), dialect)
 
 
-def ask_stream(client: httpx.Client, dialect: Dialect, text: str, **fields: object) -> Answer:
+def ask_stream(client: httpx.Client, dialect: Dialect, text: str, /, **fields: object) -> Answer:
     """Return the answer to a text, streamed."""
     body: Json = dialect.ask(text, {**dialect.stream_fields, **fields})
     return read(client.post(dialect.path, json=body), dialect)

@@ -21,6 +21,7 @@ from appliance.engine.wire import (
     Submit,
     ThoughtRule,
 )
+from appliance.parsing.format import AnswerFormat
 from tests.engine.faulty_model import ONCE, write_faulty_model
 from tests.engine.stage import CPU, GPU, Script, Stage, open_as
 from tests.engine.worker_client import GREEDY, MODEL, Answer, WorkerClient, cancel, tokens
@@ -31,6 +32,8 @@ pytestmark = pytest.mark.mlx
 _PROMPT = [5, 80, 33, 12, 200, 7]
 _EOS = 257
 _THINK, _END_THINK = 258, 259
+_FORM = AnswerFormat("qwen3")
+_MARKS = ("<think>", "</think>")
 _HOT = SamplingParams(temperature=1.5, seed=7)
 _SECONDS = 20
 
@@ -142,7 +145,7 @@ def test_identical_requests_at_once_each_get_their_own_answer(worker: WorkerClie
 def test_thought_ends_by_its_budget_and_the_answer_obeys(
     worker: WorkerClient, budget: int, sampling: SamplingParams
 ) -> None:
-    rule = ThoughtRule("<think>", "</think>", is_open=True, budget=budget)
+    rule = ThoughtRule(_FORM, "<think>", budget)
     name = f"budget-{budget}-{sampling.temperature}"
 
     (answer,) = worker.ask(_bound(name, 5, sampling, thought=rule))
@@ -152,19 +155,22 @@ def test_thought_ends_by_its_budget_and_the_answer_obeys(
 
 
 def test_closing_mark_of_several_tokens_is_forced_whole(worker: WorkerClient, folder: Path) -> None:
-    rule = ThoughtRule("[[", "]]ok", is_open=True, budget=3)
+    form = AnswerFormat("mistral")
+    rule = ThoughtRule(form, "[THINK]", 3)
 
-    (answer,) = worker.ask(tokens("several", _PROMPT, 20, _HOT, thought=rule))
+    (answer,) = worker.ask(tokens("several", _PROMPT, 20, _HOT, thought=rule, shown=form.marks()))
 
-    assert answer.ids[3:7] == [Tokenizer.load(folder).encode(letter)[0] for letter in "]]ok"]
-    assert "]]ok" in answer.text
+    closing = "[/THINK]"
+    ids = Tokenizer.load(folder).encode(closing)
+    assert answer.ids[3 : 3 + len(ids)] == ids
+    assert closing in answer.text
     assert len(answer.ids) == 20
 
 
 def test_thought_that_the_model_opens_counts_from_there(worker: WorkerClient) -> None:
-    rule = ThoughtRule("<think>", "</think>", budget=4)
+    rule = ThoughtRule(_FORM, budget=4)
     likely = SamplingParams(temperature=0, logit_bias={_THINK: 1e4})
-    opened = tokens("opened", _PROMPT, 20, likely, thought=rule, shown=("<think>",))
+    opened = tokens("opened", _PROMPT, 20, likely, thought=rule, shown=_MARKS)
 
     (answer,) = worker.ask(opened)
 
@@ -173,22 +179,37 @@ def test_thought_that_the_model_opens_counts_from_there(worker: WorkerClient) ->
     assert answer.text.startswith("<think>")
 
 
-def test_budget_of_nothing_rules_a_thought_out(worker: WorkerClient) -> None:
-    rule = ThoughtRule("<think>", "</think>", budget=0)
+def test_budget_of_nothing_ends_thoughts_at_once_and_lets_none_follow(worker: WorkerClient) -> None:
+    rule = ThoughtRule(_FORM, budget=0)
     likely = SamplingParams(temperature=0, logit_bias={_THINK: 1e4})
 
-    (answer,) = worker.ask(tokens("ruled-out", _PROMPT, 5, likely, thought=rule))
+    (answer,) = worker.ask(tokens("ended", _PROMPT, 8, likely, thought=rule, shown=_MARKS))
 
-    assert answer.ids[0] != _THINK
-    assert answer.ids[1] == _THINK
+    assert answer.ids[:6] == 3 * [_THINK, _END_THINK]
+    assert answer.ids[6] != _THINK
+
+
+@pytest.mark.parametrize("budget", [0, 1, 9])
+def test_answer_without_thoughts_is_what_it_is_without_a_budget(
+    worker: WorkerClient, budget: int
+) -> None:
+    sure = SamplingParams(temperature=0, logit_bias={_THINK: -1e4})
+    name = f"thoughtless-{budget}"
+
+    free, budgeted = worker.ask(
+        tokens(f"{name}-free", _PROMPT, 60, sure),
+        tokens(name, _PROMPT, 60, sure, thought=ThoughtRule(_FORM, budget=budget), shown=_MARKS),
+    )
+
+    assert budgeted.ids == free.ids
 
 
 def test_free_rows_beside_a_thinking_one_are_undisturbed(worker: WorkerClient) -> None:
-    rule = ThoughtRule("<think>", "</think>", is_open=True, budget=9)
+    rule = ThoughtRule(_FORM, "<think>", 9)
     (alone,) = worker.ask(_free("thinkless-alone", 3))
 
     thinking, crowd = worker.ask(
-        tokens("thinking", _PROMPT, 30, _HOT, thought=rule), _free("thinkless", 3)
+        tokens("thinking", _PROMPT, 30, _HOT, thought=rule, shown=_MARKS), _free("thinkless", 3)
     )
 
     assert thinking.ids.index(_END_THINK) == 9
@@ -245,11 +266,8 @@ def test_grammar_that_cannot_be_compiled_is_refused(worker: WorkerClient) -> Non
     assert len(other.ids) == 5
 
 
-@pytest.mark.parametrize("rule", [ThoughtRule("", "</t>"), ThoughtRule("<t>", "")])
-def test_thought_without_a_mark_is_refused(worker: WorkerClient, rule: ThoughtRule) -> None:
-    name = f"markless-{rule.opening}"
-
-    (answer,) = worker.ask(_bound(name, 1, thought=rule))
+def test_thought_without_marks_is_refused(worker: WorkerClient) -> None:
+    (answer,) = worker.ask(_bound("markless", 1, thought=ThoughtRule(AnswerFormat())))
 
     assert answer.refused is not None
 

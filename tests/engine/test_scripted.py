@@ -11,6 +11,7 @@ from appliance.chat.grammar import Grammar
 from appliance.engine.script import load_script
 from appliance.engine.wire import EngineSettings, Failed, Load, Step, ThoughtRule, WireError
 from appliance.errors import SourceError
+from appliance.parsing.format import AnswerFormat
 from tests.engine.worker_client import MODEL, WorkerClient, cancel, words
 
 pytestmark = pytest.mark.slow
@@ -92,7 +93,7 @@ def test_scripted_max_tokens_counts_pieces(scripted: WorkerClient) -> None:
 
 
 def test_scripted_answer_knows_no_grammar(scripted: WorkerClient) -> None:
-    rule = ThoughtRule("<think>", "</think>", is_open=True, budget=0)
+    rule = ThoughtRule(AnswerFormat("qwen3"), "<think>", 0)
     asked = msgspec.structs.replace(
         words("grammar", "a b c"), grammar=Grammar("start: nothing"), thought=rule, shown=("b",)
     )

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.parsing.argument import ArgumentReader, EncodedReader, ObjectReader, is_object
+from tests.examples import examples
 
 SCHEMA = {
     "type": "object",
@@ -182,7 +183,7 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(st.sampled_from(sorted(SCHEMA["properties"])) | st.text(), VALUES)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(OBJECTS, st.booleans(), st.lists(st.integers(0, 300), max_size=6))
 def test_every_object_comes_out_as_it_went_in(
     value: dict[str, Any], is_ascii: bool, cuts: list[int]
@@ -198,7 +199,7 @@ def test_every_object_comes_out_as_it_went_in(
     assert reader.is_sound
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(OBJECTS, st.sampled_from(["list", "object"]), VALUES)
 def test_value_as_a_string_is_the_value_only_where_its_type_is_right(
     value: dict[str, Any], key: str, inner: object
@@ -213,6 +214,7 @@ def test_value_as_a_string_is_the_value_only_where_its_type_is_right(
     assert json.loads(taken) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reader", "raw"),
     [

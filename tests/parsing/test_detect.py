@@ -73,6 +73,8 @@ def test_thoughts_are_those_that_the_template_writes(samples: Samples, reasoning
     [
         ("", AnswerFormat()),
         ("Answer in <think> and </think>.", AnswerFormat("qwen3")),
+        ("Answer: [BEGIN FINAL RESPONSE] ... [END FINAL RESPONSE].", AnswerFormat("apriel")),
+        ("Here are my reasoning steps:", AnswerFormat()),
         ("List of tools: [", AnswerFormat(tools="lfm2")),
         ("Call with <|tool_call|>", AnswerFormat(tools="granite")),
         ("<tool_call><think></think><arg_key>", AnswerFormat("glm", "glm47")),

@@ -40,6 +40,10 @@ def test_only_whole_marks_are_found_where_nothing_follows(text: str, found: Foun
     assert FINDER.find(text, 0, is_last=True) == found
 
 
+def test_mark_of_one_character_has_no_start() -> None:
+    assert MarkFinder(("{",)).find("xy", 0, is_last=False) is None
+
+
 def test_nothing_is_found_without_marks() -> None:
     assert MarkFinder(()).find("<a>", 0, is_last=False) is None
     assert MarkFinder(()).find("<a>", 0, is_last=True) is None

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from appliance.parsing.format import CALLS as FORMATS
 from appliance.parsing.format import AnswerFormat
 from appliance.parsing.parsed import CallArguments, CallOpened, Parsed, Text, Thought
 from appliance.parsing.parser import AnswerParser
@@ -106,6 +107,17 @@ def test_nothing_is_told_apart_without_a_format_or_tools(
     raw = f"<think>a</think> {NOW}\n"
 
     assert fold(read_pieces([raw], form, toolbox)) == text(raw)
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "none"])
+def test_mark_of_calls_that_the_prompt_ends_with_means_nothing_without_tools(name: str) -> None:
+    form = AnswerFormat("none", name)
+    begun = {form.begun(mark) for each in FORMATS[name] for mark in each.openings(TOOLBOX)}
+
+    for mark in begun:
+        for texts in splits("so it is"):
+            pieces = read_pieces(texts, form, Toolbox(), begun=mark)
+            assert fold(pieces) == text("so it is")
 
 
 MARKS = re.compile(r"(?:\s|</?think>|</tool_call>)*")
@@ -244,6 +256,7 @@ def test_long_arguments_stream_as_they_stand(piece: str) -> None:
     assert fold(parser.feed('"}}')) == [("arguments", '"}'), ("end", "sound")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "raw",
     [

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -36,8 +37,8 @@ SWITCHED = Traits(thinks=True, thinking_variable="enable_thinking")
 ALWAYS = Traits(thinks=True)
 BEGUN = "assistant\n<think>\n"
 OVER = "assistant\n<think>\n\n</think>\n\n"
-RULE = ThoughtRule("<think>", "</think>")
-OPEN_RULE = ThoughtRule("<think>", "</think>", is_open=True)
+RULE = ThoughtRule(FORM)
+OPEN_RULE = ThoughtRule(FORM, "<think>")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,19 @@ def test_budget_bounds_the_thought_of_a_free_answer(tail: str) -> None:
 
     rule = thought_rule(request, reading, tail, SWITCHED, is_bound=False)
 
-    assert rule == ThoughtRule("<think>", "</think>", is_open=tail == BEGUN, budget=16)
+    assert rule == ThoughtRule(FORM, "<think>" if tail == BEGUN else "", 16)
+
+
+@pytest.mark.parametrize(("mode", "has_calls"), [("auto", True), ("none", False)])
+def test_budget_is_for_what_is_no_call(mode: str, *, has_calls: bool) -> None:
+    tool = Tool("f", "what it does", {"type": "object"}, strict=False)
+    choice = ToolChoice(mode)  # type: ignore[arg-type]
+    request = ChatRequest("m", tools=(tool,), tool_choice=choice, thinking=Thinking(budget=0))
+
+    rule = thought_rule(request, Reading(FORM), "", ALWAYS, is_bound=False)
+
+    assert rule is not None
+    assert rule.tools == (has_calls * (Tool("f", parameters={"type": "object"}),))
 
 
 def test_answer_without_thoughts_has_no_rule() -> None:
@@ -117,43 +130,49 @@ SCHEMA = Structure("schema", {"type": "integer"}, "guided_json")
 BAD_SCHEMA = Structure("schema", {"type": "string", "pattern": "(?=a)"}, "guided_json")
 
 
-def bounds_of(
-    folder: Path, request: ChatRequest, spec: ModelSpec = SPEC, tail: str = BEGUN
-) -> Bounds:
-    """Return what bounds the answer of a model that thinks, and writes calls as Qwen does."""
+BoundsOf = Callable[..., Bounds]
 
-    async def find() -> Bounds:
-        text = TextProcess()
-        await text.start()
+
+@pytest.fixture(scope="module")
+def bounds_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoundsOf]:
+    """Say what bounds the answer of a model that thinks, and writes calls as Qwen does."""
+    text = TextProcess()
+
+    def find(request: ChatRequest, spec: ModelSpec = SPEC, tail: str = BEGUN) -> Bounds:
+        found = find_bounds(request, Voice(spec, "m"), text, tail)
+        return runner.run(asyncio.wait_for(found, 30))
+
+    with asyncio.Runner() as runner:
+        runner.run(text.start())
         try:
-            await text.configure("m", write_model(folder, TEMPLATE), None)
-            return await find_bounds(request, Voice(spec, "m"), text, tail)
+            folder = write_model(tmp_path_factory.mktemp("model"), TEMPLATE)
+            runner.run(text.configure("m", folder, None))
+            yield find
         finally:
-            await text.close()
-
-    return asyncio.run(asyncio.wait_for(find(), 30))
+            runner.run(text.close())
 
 
-def test_free_answer_is_only_shown_its_marks(tmp_path: Path) -> None:
-    bounds = bounds_of(tmp_path, ChatRequest("m"))
+def test_free_answer_is_only_shown_its_marks(bounds_of: BoundsOf) -> None:
+    bounds = bounds_of(ChatRequest("m"))
 
     assert (bounds.grammar, bounds.thought) == (None, None)
     assert {"<think>", "</think>", "<tool_call>", "</tool_call>"} <= set(bounds.shown)
     assert bounds.reading == Reading(FORM, "<think>")
 
 
-def test_form_is_a_grammar_behind_the_thought(tmp_path: Path) -> None:
-    bounds = bounds_of(tmp_path, ChatRequest("m", structure=SCHEMA))
+def test_form_is_a_grammar_behind_the_thought(bounds_of: BoundsOf) -> None:
+    bounds = bounds_of(ChatRequest("m", structure=SCHEMA))
 
     assert bounds.grammar is not None
-    assert bounds.thought == OPEN_RULE
+    assert bounds.thought == ThoughtRule(bounds.reading.form, "<think>")
 
 
-def test_form_of_a_text_that_is_gone_on_with_begins_at_once(tmp_path: Path) -> None:
-    bounds = bounds_of(tmp_path, ChatRequest("m", prompt="1 + 1 = ", structure=SCHEMA), tail="")
+def test_form_of_a_text_that_is_gone_on_with_begins_at_once(bounds_of: BoundsOf) -> None:
+    bounds = bounds_of(ChatRequest("m", prompt="1 + 1 = ", structure=SCHEMA), tail="")
 
     assert bounds.grammar is not None
-    assert (bounds.thought, bounds.shown, bounds.reading) == (None, (), Reading())
+    form = AnswerFormat(is_bound=True)
+    assert (bounds.thought, bounds.shown, bounds.reading) == (None, (), Reading(form))
 
 
 @pytest.mark.parametrize(
@@ -167,16 +186,18 @@ def test_form_of_a_text_that_is_gone_on_with_begins_at_once(tmp_path: Path) -> N
     ],
 )
 def test_calls_are_bound_where_they_are_a_must_or_strict(
-    tmp_path: Path, choice: ToolChoice, strict: bool | None, *, is_bound: bool
+    bounds_of: BoundsOf, choice: ToolChoice, strict: bool | None, *, is_bound: bool
 ) -> None:
     request = ChatRequest("m", tools=(Tool("f", strict=strict),), tool_choice=choice)
 
-    assert (bounds_of(tmp_path, request).grammar is not None) is is_bound
+    bounds = bounds_of(request)
+
+    assert (bounds.grammar is not None) is bounds.reading.form.is_bound is is_bound
 
 
-def test_form_that_cannot_be_kept_is_refused_by_its_field(tmp_path: Path) -> None:
+def test_form_that_cannot_be_kept_is_refused_by_its_field(bounds_of: BoundsOf) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        bounds_of(tmp_path, ChatRequest("m", structure=BAD_SCHEMA))
+        bounds_of(ChatRequest("m", structure=BAD_SCHEMA))
 
     assert refusal.value.param == "guided_json"
 
@@ -200,11 +221,11 @@ def test_early_refusal_is_for_models_whose_template_is_known(
         asyncio.run(asyncio.wait_for(check(), 30))
 
 
-def test_script_is_bound_by_nothing(tmp_path: Path) -> None:
+def test_script_is_bound_by_nothing(bounds_of: BoundsOf) -> None:
     chat = ChatSpec(reasoning_parser="qwen3", tool_parser="none", repetition_guard=True)
     spec = ModelSpec(name="m", source="scripted:a.yaml", chat=chat)
     request = ChatRequest("m", tools=(Tool("f"),), tool_choice=ToolChoice("required"))
 
-    bounds = bounds_of(tmp_path, msgspec.structs.replace(request, structure=BAD_SCHEMA), spec, "")
+    bounds = bounds_of(msgspec.structs.replace(request, structure=BAD_SCHEMA), spec, "")
 
     assert bounds == Bounds(Reading(AnswerFormat("qwen3"), guards_repetition=True))

@@ -17,7 +17,7 @@ from appliance.chat.request import Structure
 from appliance.errors import InvalidRequest
 
 JsonSchema = dict[str, Any]
-Choices = Annotated[tuple[str, ...], Meta(min_length=1, max_length=10_000)]
+Choices = Annotated[tuple[str, ...], Meta(min_length=1, max_length=5_000)]
 
 _Kinds = dict[str, Literal["schema", "regex", "choice", "grammar"]]
 

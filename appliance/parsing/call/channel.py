@@ -48,6 +48,11 @@ class ChannelSyntax:
         """Return nothing: what ends a message means so everywhere; see CallSyntax."""
         return ()
 
+    @property
+    def text_opening(self) -> str:
+        """Return nothing: what heads a text is the thoughts' format's to say; see CallSyntax."""
+        return ""
+
     def openings(self, tools: Toolbox) -> tuple[str, ...]:
         """Return the marks that begin a header, and the end of calls; see CallSyntax."""
         return tuple(filter(None, (self.start, *self.inner[:1], self.closing)))

@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.parsing.argument import ObjectReader
-from appliance.parsing.call.literal import Dialect, LiteralReader
+from appliance.parsing.call.head import skip_space
+from appliance.parsing.literal import PYTHON, Dialect, LiteralReader
 from appliance.parsing.parsed import CallArguments, CallClosed, CallOpened, Parsed
 from appliance.parsing.syntax import MOST_HELD, Stage
 from appliance.parsing.toolbox import Toolbox
+
+_LONGEST_ARGUMENT = 128
+"""How many characters the name of an argument has at most, which tells a call from text."""
+_LIST_END = "]"
+_PRINT_END = ")"
+_GAP = re.compile(r"\s*+[,;]?\s*+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +36,6 @@ class Shape:
     separator: str = ""
 
 
-_LIST_END = "]"
-_PRINT_END = ")"
-
-
 def half_pattern(*parts: str) -> re.Pattern[str]:
     """Return what any beginning of the parts, one behind the other, matches in full."""
     pattern = ""
@@ -41,11 +44,11 @@ def half_pattern(*parts: str) -> re.Pattern[str]:
     return re.compile(pattern + r"\Z")
 
 
-_GAP = re.compile(r"\s*,?\s*")
-
-
 class ExpressionReader:
-    """Reads one call, or some in a row; see CallReader. What follows the last is left as it is."""
+    """Reads one call, or some in a row; see CallReader. What follows the last is left as it is.
+
+    Behind the first what calls no function is text, with the white space behind it.
+    """
 
     opens = None
 
@@ -58,11 +61,15 @@ class ExpressionReader:
         self._shape = shape
         self._tools = tools
         self._pieces = pieces
-        self._limit = MOST_HELD + tools.longest_name
+        self._limit = MOST_HELD + tools.longest_name + _LONGEST_ARGUMENT
         self._ends = list(ends)
         self._is_row_over = False
         self._waits = False
         self._arguments: _Arguments | None = None
+        self._others = LiteralReader(PYTHON)
+        """The arguments of what calls no function."""
+        self._head_size = 0
+        """What of its name and bracket is still to be passed."""
 
     def passes(self, text: str) -> bool:
         """Take what is the same in JSON as in a literal; see CallReader."""
@@ -71,6 +78,8 @@ class ExpressionReader:
     def read(self, text: str, at: int, *, is_last: bool) -> int:
         """Read on; see CallReader."""
         self._waits = False
+        if self.stage is Stage.ASIDE:
+            return self._pass_others(text, at, is_last)
         while not self._waits and self.stage in (Stage.HEAD, Stage.BODY):
             if self._arguments is not None:
                 at = self._read_arguments(self._arguments, text, at, is_last)
@@ -85,10 +94,36 @@ class ExpressionReader:
         found = self._shape.head.match(text, at, at + self._limit)
         if found is not None and self._open(found):
             return found.end()
+        if found is not None and self.stage is Stage.BODY:
+            return self._set_aside(found)
         can_follow = len(text) - at < self._limit and not is_last
         self._waits = found is None and can_follow and self._may_begin(text[at:])
         if not self._waits:
             self.stage = Stage.TEXT if self.stage is Stage.HEAD else Stage.OVER
+        return at
+
+    def _set_aside(self, found: re.Match[str]) -> int:
+        """Begin to pass what calls no function; return where that is."""
+        self.stage = Stage.ASIDE
+        first = "" if found.groupdict().get("value") else None
+        self._others = LiteralReader(self._shape.dialects[found["bracket"]], first)
+        gap = _GAP.match(found[0])
+        at = found.start() + (gap.end() if gap else 0)
+        self._head_size = found.end() - at
+        return at
+
+    def _pass_others(self, text: str, at: int, is_last: bool) -> int:
+        at = self._others.read(text, at + self._head_size)
+        self._head_size = 0
+        if self._others.is_done:
+            at = skip_space(text, at)
+            if is_last or at < len(text):
+                self.stage = Stage.BODY
+        elif self._others.is_broken:
+            self.stage = Stage.OVER
+        elif is_last:
+            self.stage = Stage.OVER
+            at = len(text)
         return at
 
     def _read_on(self, text: str, at: int, is_last: bool) -> int:
@@ -118,6 +153,8 @@ class ExpressionReader:
         return False
 
     def _may_name(self, name: str, is_whole: bool) -> bool:
+        if self.stage is Stage.BODY:
+            return True
         if is_whole:
             return self._resolve(name) is not None
         may_be_prefixed = bool(self._shape.separator)

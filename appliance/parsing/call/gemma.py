@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from functools import cache
 
 from appliance.parsing.call.expression import ExpressionReader, Shape, half_pattern
-from appliance.parsing.call.literal import Dialect
 from appliance.parsing.call.literal_grammar import Notation, call_rule
 from appliance.parsing.grammar.rules import Rules
+from appliance.parsing.literal import Dialect
 from appliance.parsing.parsed import Parsed
 from appliance.parsing.syntax import CallReader
 from appliance.parsing.toolbox import Toolbox
 
 _NAME = r"""(?P<name>[^\s(){}\[\]<>,"'=]+)"""
-_HEAD = re.compile(rf"\s*,?\s*call\s*:\s*{_NAME}\s*(?P<bracket>[{{(])")
-_HALF = half_pattern(r"\s*", ",?", r"\s*", *"call", r"\s*", ":", r"\s*", _NAME, r"\s*")
+_HEAD = re.compile(rf"\s*+,?\s*+call\s*+:\s*+{_NAME}\s*+(?P<bracket>[{{(])")
+_HALF = half_pattern(r"\s*+", ",?", r"\s*+", *"call", r"\s*+", ":", r"\s*+", _NAME, r"\s*+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class GemmaSyntax:
     def closings(self) -> tuple[str, ...]:
         """See CallSyntax; some models go on to a result, which is not theirs to write."""
         return (self.closing, self.response)
+
+    @property
+    def text_opening(self) -> None:
+        """Return None: calls have an opening; see CallSyntax."""
+        return None
 
     def openings(self, tools: Toolbox) -> tuple[str, ...]:
         """See CallSyntax."""

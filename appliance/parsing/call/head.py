@@ -19,8 +19,8 @@ def skip_space(text: str, at: int) -> int:
 class Glance:
     """Compares a text with what may stand in it, one step after the other; takes nothing."""
 
-    def __init__(self, text: str) -> None:
-        self.at = 0
+    def __init__(self, text: str, at: int = 0) -> None:
+        self.at = at
         self.is_short = False
         """What fits so far ends where the text does."""
         self._text = text
@@ -33,10 +33,14 @@ class Glance:
     def meet(self, *marks: str) -> str | None:
         """Pass the mark that stands here and return it; None if none of them is for certain."""
         rest = self._text[self.at :]
-        self.is_short = any(len(mark) > len(rest) and mark.startswith(rest) for mark in marks)
-        if self.is_short:
-            return None
-        found = next((mark for mark in marks if rest.startswith(mark)), None)
+        found = None
+        for mark in marks:
+            if len(mark) > len(rest):
+                if mark.startswith(rest):
+                    self.is_short = True
+                    return None
+            elif found is None and rest.startswith(mark):
+                found = mark
         self.at += len(found or "")
         return found
 
@@ -72,34 +76,45 @@ class HeadReader:
         self.is_text = False
         """It is no call."""
         self._marks = marks
-        self._opening = opening
-        self._names = tools.names
+        self._is_behind_mark = opening in (marks.block, marks.call)
+        self._before = marks.call if opening == marks.block else ""
+        read = "" if self._is_behind_mark else opening
+        self._names = {
+            name.removeprefix(read): name for name in tools.names if name.startswith(read)
+        }
+        """What may come of a name, and the name; ever fewer."""
         self._limit = MOST_HELD + tools.longest_name + marks.size
 
     def read(self, text: str, at: int, *, is_last: bool) -> int:
         """Return where the first parameter, or the end, begins, with `name`; else `at`."""
         head = text[at : at + self._limit]
-        may_come = False
-        for name in self._names:
-            glance = Glance(head)
-            body = self._find_body(glance, name)
-            if body is not None:
-                self.name = name
-                return at + body
-            may_come |= glance.is_short
+        glance = Glance(head)
+        if self._is_behind_mark:
+            glance.skip(SPACE)
+        is_begun = glance.meet(self._before) is not None
+        start = glance.at
+        may_come = glance.is_short or start == len(head)
+        if is_begun and not may_come:
+            self._drop_names(head[start:])
+            for rest, name in self._names.items():
+                glance = Glance(head, start)
+                body = self._find_body(glance, rest)
+                if body is not None:
+                    self.name = name
+                    return at + body
+                may_come |= glance.is_short
         self.is_text = is_last or not may_come or len(head) == self._limit
         return at
 
+    def _drop_names(self, head: str) -> None:
+        """Keep those that `head` begins with, or may come to begin with."""
+        self._names = {
+            rest: name for rest, name in self._names.items() if rest.startswith(head[: len(rest)])
+        }
+
     def _find_body(self, glance: Glance, name: str) -> int | None:
-        marks, before = self._marks, ""
-        if self._opening in (marks.block, marks.call):
-            glance.skip(SPACE)
-            before = marks.call if self._opening == marks.block else ""
-        elif name.startswith(self._opening):
-            name = name.removeprefix(self._opening)
-        else:
-            return None
-        if glance.meet(before) is None or glance.meet(name + marks.name_end) is None:
+        marks = self._marks
+        if glance.meet(name + marks.name_end) is None:
             return None
         if marks.number_end:
             glance.skip(_NUMBER)

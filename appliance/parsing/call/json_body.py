@@ -11,16 +11,16 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple
 
-import msgspec
-
 from appliance.chat.request import Tool
 from appliance.parsing.argument import (
     ArgumentReader,
     EncodedReader,
     ObjectReader,
-    is_object,
     pass_arguments,
 )
+from appliance.parsing.call.head import skip_space
+from appliance.parsing.call.json_object import decode_call, decode_name
+from appliance.parsing.call.json_value import ValuePasser
 from appliance.parsing.grammar.rules import Rules
 from appliance.parsing.mark import mark_finder
 from appliance.parsing.parsed import CallArguments, CallClosed, CallOpened, Parsed
@@ -35,12 +35,14 @@ _MEMBERS = rf"(?:{_MEMBER}\s*,\s*)*?"
 _FIRST = re.compile(r"\s*(?:```(?:json)?\s*)?(?:\[\s*)?")
 _FIRST_BEGUN = re.compile(r"\s*(?:``?|```js?|```jso)\Z")
 _NEXT = re.compile(r"\s*[,;]?\s*")
+_OBJECT = re.compile(r'\{\s*"')
 _OBJECT_BEGUN = re.compile(r'\{\s*(?:"|\Z)|\Z')
-_REST = re.compile(rf"(?:\s*,\s*{_MEMBER})*[\s}}]*")
-_ENCODED_REST = re.compile(rf'[\s"]*(?:,\s*{_MEMBER}\s*)*[\s}}]*')
+_BEHIND = rf'[\s}}]*(?P<member>,\s*{_STRING}\s*:\s*(?=["{{\[\w+.-]))?'
+_REST = re.compile(_BEHIND)
+_ENCODED_REST = re.compile(rf'[\s"]*{_BEHIND}')
+_NO_REST = re.compile("(?P<member>(?!))?")
 _MEMBER_BEGUN = re.compile(
-    r'\s*(?:;\s*|,\s*(?:"(?:[^"\\]|\\.)*\\?(?:"\s*(?::\s*(?:"(?:[^"\\]|\\.)*\\?|[-+.\w]+)?)?)?)?)?\Z',
-    re.DOTALL,
+    r'\s*(?:;\s*|,\s*(?:"(?:[^"\\]|\\.)*\\?(?:"\s*(?::\s*)?)?)?)?\Z', re.DOTALL
 )
 _LIST_END = re.compile(r"\s*\]\s*")
 _GAP = re.compile(r"(\$\w+|<\|.+?\|>|</?\w+>|\[/?[A-Z_]+\])")
@@ -77,6 +79,11 @@ class JsonBody:
     argument_keys: tuple[str, ...] = ("arguments", "parameters")
     is_list: bool | None = None
     spelling: Spelling = Spelling()
+
+    @property
+    def text_opening(self) -> str | None:
+        """Return what says whether calls are bare; see CallSyntax."""
+        return "" if self.bare else None
 
     def openings(self, tools: Toolbox) -> tuple[str, ...]:
         """Return the marks; see CallSyntax."""
@@ -141,10 +148,14 @@ class _Part(Enum):
     HEAD = auto()
     ARGUMENTS = auto()
     REST = auto()
+    MEMBER = auto()
 
 
 class _JsonReader:
-    """Reads one call after another, each as CallReader says of the only one."""
+    """Reads one call after another, each as CallReader says of the only one.
+
+    Behind the first an object that is no call is text, with the white space behind it.
+    """
 
     def __init__(
         self, syntax: JsonBody, opening: str, tools: Toolbox, pieces: list[Parsed]
@@ -155,6 +166,7 @@ class _JsonReader:
         self._syntax = syntax
         self._patterns = _patterns(syntax.name_keys, syntax.argument_keys)
         self._closings = syntax.closings
+        self._is_list = False
         self._tools = tools
         self._pieces = pieces
         self._opening = opening
@@ -162,6 +174,7 @@ class _JsonReader:
         self._before = _FIRST
         self._part = _Part.HEAD
         self._arguments: ArgumentReader = ObjectReader()
+        self._value = ValuePasser("", ())
         self._forget_object()
 
     def passes(self, text: str) -> bool:
@@ -170,6 +183,8 @@ class _JsonReader:
 
     def read(self, text: str, at: int, *, is_last: bool) -> int:
         """Read on; see CallReader."""
+        if self.stage is Stage.ASIDE:
+            return self._pass_object(text, at, is_last)
         part = None
         while part is not self._part and self.stage in (Stage.HEAD, Stage.BODY):
             part = self._part
@@ -177,6 +192,8 @@ class _JsonReader:
                 at = self._read_head(text, at, is_last)
             elif part is _Part.ARGUMENTS:
                 at = self._read_arguments(text, at, is_last)
+            elif part is _Part.MEMBER:
+                at = self._pass_member(text, at, is_last)
             else:
                 at = self._read_rest(text, at, is_last)
         return at
@@ -194,16 +211,16 @@ class _JsonReader:
         before = self._before.match(head)
         start = before.end() if before else 0
         named = self._patterns.named.match(head, start)
-        name = _decode_name(named[1]) if named else None
+        name = decode_name(named[1]) if named else None
         if not self._may_begin(head, start) or (named and name not in self._tools.names):
-            return self._stop(at)
+            return self._stop(at, head, start)
         argued = self._patterns.argued.match(head, named.end()) if named else None
         if argued and name is not None:
             self._open(name, is_encoded=bool(argued[1]))
             return self._leave_head(at, head, argued.end())
         end = self._read_whole(head, start)
         if end == 0 and (is_last or self._object.is_done):
-            return self._stop(at)
+            return self._stop(at, head, start)
         return self._leave_head(at, head, end) if end else at
 
     def _may_begin(self, head: str, start: int) -> bool:
@@ -214,14 +231,46 @@ class _JsonReader:
             return False
         return bool(_OBJECT_BEGUN.match(head, start) or _FIRST_BEGUN.match(head))
 
-    def _stop(self, at: int) -> int:
-        """End where no call begins: this is text, unless it stands behind one."""
-        self.stage = Stage.TEXT if self.stage is Stage.HEAD else Stage.OVER
+    def _stop(self, at: int, head: str, start: int) -> int:
+        """End where no call begins, or only pass an object, if it stands behind one."""
+        if self.stage is Stage.HEAD:
+            self.stage = Stage.TEXT
+        elif _OBJECT.match(head, start) is None:
+            self.stage = Stage.OVER
+        else:
+            self._part, self._rest, self.stage = _Part.REST, _NO_REST, Stage.ASIDE
+            self._begin_value("{")
+            self._forget_object()
+            at += start
+        return at
+
+    def _begin_value(self, first: str) -> None:
+        self._value = ValuePasser(first, (*self._syntax.marks, *self._closings))
+
+    def _pass_value(self, text: str, at: int, is_last: bool) -> int:
+        at = self._value.read(text, at)
+        return len(text) if is_last and not self._value.is_done else at
+
+    def _pass_object(self, text: str, at: int, is_last: bool) -> int:
+        at = self._pass_value(text, at, is_last)
+        at = skip_space(text, at) if self._value.is_done else at
+        if is_last or (self._value.is_done and at < len(text)):
+            self.stage = Stage.BODY
+        return at
+
+    def _pass_member(self, text: str, at: int, is_last: bool) -> int:
+        at = self._pass_value(text, at, is_last)
+        if self._value.is_done:
+            self._part = _Part.REST
+        elif is_last:
+            self.stage = Stage.OVER
         return at
 
     def _leave_head(self, at: int, head: str, size: int) -> int:
-        if self._before is _FIRST and _FENCE in self._opening + head[: head.index("{")]:
-            self._closings = (*self._closings, _FENCE)
+        if self._before is _FIRST:
+            before = head[: head.index("{")]
+            self._is_list = "[" in before
+            self._closings += (_FENCE,) if _FENCE in self._opening + before else ()
         at += size - len(self._lead)
         self._before, self._lead = _NEXT, ""
         self._forget_object()
@@ -245,7 +294,8 @@ class _JsonReader:
             self._object_text.append(self._object.taken)
         if not self._object.is_done:
             return 0
-        found = self._decode_call("".join(self._object_text))
+        syntax, whole = self._syntax, "".join(self._object_text)
+        found = decode_call(whole, syntax.name_keys, syntax.argument_keys)
         if found is None or found[0] not in self._tools.names:
             return 0
         name, arguments = found
@@ -254,29 +304,6 @@ class _JsonReader:
         self._pieces += [CallOpened(name), CallArguments(reader.taken), CallClosed(True)]
         self._part, self._rest = _Part.REST, _REST
         return self._object_end
-
-    def _decode_call(self, text: str) -> tuple[str, str] | None:
-        """Return the name and the arguments of a whole object; None if it is no call."""
-        try:
-            members = _decode_members(text)
-            if "function" in members and bytes(members["function"]).startswith(b"{"):
-                members = _decode_members(members["function"])
-            name, raw = self._choose(members)
-            arguments = bytes(raw).decode()
-            if arguments.startswith('"'):
-                arguments = msgspec.json.decode(arguments, type=str)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, LookupError):
-            return None
-        if arguments in ("", "null"):
-            return name, "{}"
-        return (name, arguments) if is_object(arguments) else None
-
-    def _choose(self, members: dict[str, msgspec.Raw]) -> tuple[str, msgspec.Raw]:
-        if not self._syntax.name_keys:
-            return next(iter(members.items()))
-        name_key = next((key for key in self._syntax.name_keys if key in members), "")
-        given = (members[key] for key in self._syntax.argument_keys if key in members)
-        return msgspec.json.decode(members[name_key], type=str), next(given, msgspec.Raw())
 
     def _read_arguments(self, text: str, at: int, is_last: bool) -> int:
         at, is_sound = pass_arguments(self._arguments, text, at, self._pieces, is_last=is_last)
@@ -292,6 +319,10 @@ class _JsonReader:
         is_last = is_last or len(text) - at >= limit
         found = self._rest.match(rest)
         end = found.end() if found else 0
+        if found and found["member"]:
+            self._part, self._rest = _Part.MEMBER, _REST
+            self._begin_value(rest[end])
+            return at + end
         if not is_last and _MEMBER_BEGUN.match(rest, end):
             return at
         following = _NEXT.match(rest, end)
@@ -302,39 +333,26 @@ class _JsonReader:
 
     def _close(self, rest: str, at: int, end: int, is_last: bool) -> int:
         """Read on behind the last object: `rest` begins at `at`, and from its `end` on is new."""
-        listed = _LIST_END.match(rest, end)
+        is_behind_text = self._rest is _NO_REST
+        listed = _LIST_END.match(rest, end) if self._is_list or not is_behind_text else None
         end = listed.end() if listed else end
         closing = next((each for each in self._closings if rest.startswith(each, end)), None)
-        mark = self._find_mark(rest, end)
+        drops_junk = bool(self._closings) and not (listed or is_behind_text)
+        mark = self._find_mark(rest, end) if drops_junk else None
         if closing is not None:
             end += len(closing)
-        elif mark is not None and not listed:
+        elif mark is not None:
             end = mark.end() if mark[0] in self._closings else end
-        elif not is_last and self._may_close(rest[end:], is_listed=listed is not None):
+        elif not is_last and (drops_junk or self._may_close(rest[end:])):
             return at
         self.stage = Stage.OVER
         return at + end
 
     def _find_mark(self, rest: str, end: int) -> re.Match[str] | None:
         """Find a mark behind what is not known to end a call, which is then dropped up to it."""
-        if not self._closings:
-            return None
         marks = (*self._syntax.marks, *self._closings)
         found = mark_finder(*marks).search(rest, end)
         return found if found and found[0] in marks else None
 
-    def _may_close(self, rest: str, *, is_listed: bool) -> bool:
-        """Say whether a closing mark may still come, with junk before it where no list ends."""
-        begun = any(each.startswith(rest) for each in self._closings)
-        return begun or (bool(self._closings) and not is_listed)
-
-
-def _decode_name(text: str) -> str | None:
-    try:
-        return msgspec.json.decode(text, type=str)
-    except msgspec.DecodeError:
-        return None
-
-
-def _decode_members(text: str | msgspec.Raw) -> dict[str, msgspec.Raw]:
-    return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    def _may_close(self, rest: str) -> bool:
+        return any(each.startswith(rest) for each in self._closings)

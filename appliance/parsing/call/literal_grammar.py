@@ -8,14 +8,12 @@ from typing import Any
 
 from appliance.chat.request import Tool
 from appliance.parsing.call.tool_schema import ToolSchema
+from appliance.parsing.grammar.kind import KEYWORDS, TYPES
 from appliance.parsing.grammar.rules import Rules
 from appliance.parsing.toolbox import Toolbox
 
-_TYPES = ("string", "number", "boolean", "null", "array", "object")
-_TEXT_KEYWORDS = frozenset(("pattern", "format", "minLength", "maxLength"))
-_NUMBER_KEYWORDS = frozenset(
-    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-)
+_TEXT_KEYWORDS = frozenset(KEYWORDS["string"])
+_NUMBER_KEYWORDS = frozenset(KEYWORDS["number"])
 _UNSPOKEN = frozenset(("allOf", "prefixItems"))
 
 
@@ -156,7 +154,7 @@ class _CallRules:
             return map(self._literal, values)
         if (options := self._schema.options(schema)) is not None:
             return map(self.value, options)
-        types = schema.get("type", _TYPES)
+        types = schema.get("type", TYPES)
         types = [types] if isinstance(types, str) else types
         return list(dict.fromkeys(self._of_type(each, schema) for each in types))
 
@@ -171,7 +169,7 @@ class _CallRules:
                 return nothing
             case "array":
                 item, least = schema.get("items", True), schema.get("minItems", 0)
-                most = 0 if item is False else schema.get("maxItems")
+                most = 0 if self._schema.is_never(item) else schema.get("maxItems")
                 return f'"[" {self._many(self.value(item), least, most)} "]"'
             case "object":
                 return f'"{{" {self._members(schema, self._pair, self._free_pair)} "}}"'
@@ -192,6 +190,8 @@ class _CallRules:
             case bool() | None:
                 return rules.text(notation.constants[(True, False, None).index(value)])
             case str() if notation.quote:
+                if notation.quote in value:
+                    self._schema.refuse(value)
                 mark = rules.mark(notation.quote)
                 return f"{mark} {rules.text(value)} {mark}"
             case list():

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from appliance.chat.request import Tool
 from appliance.parsing.call.headed import HeadedReader, in_a_row, object_pattern
+from appliance.parsing.call.spelling import Id, spell
 from appliance.parsing.grammar.rules import Rules
 from appliance.parsing.mark import mark_pattern
 from appliance.parsing.parsed import Parsed, Text
@@ -16,17 +17,13 @@ _PLAIN_NAME = re.compile(r"[\w.-]++")
 _MADE_UP = r"[\w-]*+"
 
 
-class Id(str):
-    """A regular expression for what the model makes up, such as the number of a call."""
-
-
 @dataclass(frozen=True, slots=True)
 class NamedSyntax:
     """`opening before NAME between OBJECT after closing`; all calls together stand in a `wrapper`.
 
-    The texts are as the family's template writes them; a part of `before` or `between` that begins
-    with `<` or `[` is a mark. When read, those of `before`, `between` and `after`, the wrapper and
-    all white space may be missing, and white space may stand anywhere between.
+    The texts are as the family's template writes them; which of them are marks `spell` says. When
+    read, those of `before`, `between` and `after`, the wrapper and all white space may be missing,
+    and white space may stand anywhere between.
     """
 
     opening: str
@@ -52,6 +49,11 @@ class NamedSyntax:
     def closings(self) -> tuple[str, ...]:
         """Return what closes a call, and all of them; see CallSyntax."""
         return tuple(filter(None, (self.closing, self.wrapper[1])))
+
+    @property
+    def text_opening(self) -> str | None:
+        """Return what stands in a call's place, if there is such; see CallSyntax."""
+        return self.speech or None
 
     def openings(self, tools: Toolbox) -> tuple[str, ...]:
         """Return the wrapper's opening and the call's; see CallSyntax."""
@@ -87,21 +89,6 @@ class NamedSyntax:
             value = self.body.grammar(rules, Toolbox([tool]), is_single=True)
         head = spell(rules, *self.before, tool.name, *self.between)
         return f"{head} {value} {spell(rules, self.after, self.closing)}".rstrip()
-
-
-def spell(rules: Rules, *parts: str) -> str:
-    """Return what stands for parts in a row, each a mark, a text or an Id; they may be empty."""
-    words = []
-    text = ""
-    for part in filter(None, parts):
-        if not isinstance(part, Id) and part[0] not in "<[":
-            text += part
-            continue
-        words += [rules.text(text)] if text else []
-        words.append(rules.regex(part) if isinstance(part, Id) else rules.mark(part))
-        text = ""
-    words += [rules.text(text)] if text else []
-    return " ".join(words)
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,8 @@
 """Declare how each family that writes its calls as a name and a JSON object does so."""
 # ruff: noqa: RUF001 - the bars of these tokens are no pipes
 
-from appliance.parsing.call.named import Id, NamedSyntax
+from appliance.parsing.call.named import NamedSyntax
+from appliance.parsing.call.spelling import Id
 
 _DEEPSEEK_CALL = ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>")
 _DEEPSEEK_CALLS = ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")

@@ -10,8 +10,10 @@ from appliance.chat.request import Tool
 from appliance.parsing.call.body import BodyReader
 from appliance.parsing.call.head import SPACE, Glance, HeadMarks, skip_space
 from appliance.parsing.call.plain_value import PlainValue, ValueReader
-from appliance.parsing.call.value_grammar import ValueRules, spell
-from appliance.parsing.coercion import Schema, item_schema, property_schema, quote, value_types
+from appliance.parsing.call.spelling import spell
+from appliance.parsing.call.value_grammar import ValueRules
+from appliance.parsing.coercion import item_schema, property_schema, quote, value_types
+from appliance.parsing.grammar.kind import Schema
 from appliance.parsing.grammar.rules import Rules
 from appliance.parsing.parsed import Parsed
 from appliance.parsing.syntax import MOST_HELD, CallReader
@@ -19,6 +21,14 @@ from appliance.parsing.toolbox import Toolbox
 
 _LONGEST_KEY = 256
 _MOST_DEEP = 100
+_HOLDERS = ("array", "object")
+_BEYOND_ELEMENTS = frozenset(
+    (
+        *("allOf", "anyOf", "const", "enum", "prefixItems"),
+        *("patternProperties", "minProperties", "maxProperties"),
+    )
+)
+"""Keywords that no row of elements can be bound by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,11 @@ class NestedSyntax:
     def closings(self) -> tuple[str, ...]:
         """What may be left over behind a call."""
         return _tags(self).ends
+
+    @property
+    def text_opening(self) -> None:
+        """Return None: calls have an opening; see CallSyntax."""
+        return None
 
     def openings(self, tools: Toolbox) -> tuple[str, ...]:
         """Return the block's and the call's."""
@@ -79,10 +94,16 @@ class _CallRules:
 
     def _properties(self, schema: dict[str, Any]) -> str:
         properties, required, _ = self._values.schema.members(schema)
+        self._values.schema.refuse(*filter(self._is_lost, properties))
         elements = {key: self._element(key, each) for key, each in properties.items()}
         return " ".join(
             element if key in required else f"({element})?" for key, element in elements.items()
         )
+
+    def _is_lost(self, name: str) -> bool:
+        """Say whether an element's name would be read as none."""
+        opening = f"{self._syntax.space}<{name}>"
+        return len(name) > _LONGEST_KEY or _tags(self._syntax).key.fullmatch(opening) is None
 
     def _element(self, key: str, schema: Schema) -> str:
         space = self._syntax.space
@@ -97,17 +118,35 @@ class _CallRules:
     def _content(self, schema: Schema, closing: str) -> str:
         """Return what an element may hold, with its closing."""
         schema = self._values.schema.resolve(schema)
-        if (options := self._values.schema.options(schema)) is not None:
-            return " | ".join(self._content(option, closing) for option in options)
-        types = value_types(schema, self._values.schema.root)
-        end = spell(self._rules, closing)
+        options = self._values.schema.options(schema) or [schema]
+        holders = [each for each in options if not self._types(each).isdisjoint(_HOLDERS)]
+        # Elements of two kinds, and text beside elements, are not always told apart.
+        is_clear = len(holders) == 1 and "string" not in self._types(schema)
+        elements = self._elements(holders[0]) if is_clear else None
+        if elements is None:
+            return " | ".join(value for _, value in self._values.choices(schema, closing))
+        contents = [f"{elements} {spell(self._rules, closing)}"]
+        for option in options:
+            if option is not holders[0]:
+                contents += [value for _, value in self._values.choices(option, closing)]
+        return " | ".join(contents)
+
+    def _elements(self, schema: dict[str, Any]) -> str | None:
+        """Return the elements that a value consists of; None: it is to be written as JSON."""
+        if not _BEYOND_ELEMENTS.isdisjoint(schema):
+            return None
+        types = self._types(schema)
         if types == {"object"} and "properties" in schema:
-            return f"{self._properties(schema)} {end}"
+            return self._properties(schema)
         if types == {"array"} and isinstance(items := schema.get("items"), dict):
             least, most = schema.get("minItems", 0), schema.get("maxItems", "")
-            return f"({self._element(self._syntax.item, items)}){{{least},{most}}} {end}"
-        # What has no fixed elements may be written as JSON.
-        return " | ".join(value for _, value in self._values.choices(schema, closing))
+            if most == 0 or self._values.schema.is_never(items):
+                return ""
+            return f"({self._element(self._syntax.item, items)}){{{least},{most}}}"
+        return None
+
+    def _types(self, schema: Schema) -> frozenset[str]:
+        return value_types(schema, self._values.schema.root)
 
 
 class _Tags:

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 
 from appliance.parsing.call.expression import ExpressionReader, Shape, half_pattern
 from appliance.parsing.call.json_body import JsonBody, Spelling
-from appliance.parsing.call.literal import PYTHON
 from appliance.parsing.call.literal_grammar import PYTHON_NOTATION, call_rule
 from appliance.parsing.grammar.rules import Rules
+from appliance.parsing.literal import PYTHON
 from appliance.parsing.parsed import Parsed
 from appliance.parsing.syntax import CallReader
 from appliance.parsing.toolbox import Toolbox
 
 _NAME = r"(?P<name>[\w.:/-]+)"
-_BEFORE = (r"\s*", r"[,;]?", r"\s*", r"\[?", r"\s*")
-_PRINT = (*"print", r"\s*", r"\(", r"\s*")
-_BEHIND = (_NAME, r"\s*", r"\(", r"\s*", r"[\w.$@-]+", r"\s*")
+_BEFORE = (r"\s*+", r"[,;]?", r"\s*+", r"\[?", r"\s*+")
+_PRINT = (*"print", r"\s*+", r"\(", r"\s*+")
+_BEHIND = (_NAME, r"\s*+", r"\(", r"\s*+", r"[\w.$@-]+", r"\s*+")
 _HEAD = re.compile(
-    rf"\s*[,;]?\s*(?P<list>\[)?\s*(?P<print>print\s*\(\s*)?{_NAME}\s*(?P<bracket>\()"
-    r"""(?=\s*(?:\)|[\w.$@-]+\s*=|(?P<value>["'\[{]|-?\d+\s*[,)]|(?:True|False|None)\s*[,)])))"""
+    rf"\s*+[,;]?\s*+(?P<list>\[)?\s*+(?P<print>print\s*+\(\s*+)?{_NAME}\s*+(?P<bracket>\()"
+    r"""(?=\s*+(?:\)|[\w.$@-]+\s*+=|(?P<value>["'\[{]|-?\d+\s*+[,)]|(?:True|False|None)\s*+[,)])))"""
 )
 _LISTED = Shape(
     _HEAD,
@@ -47,6 +47,11 @@ class PythonSyntax:
     def closings(self) -> tuple[str, ...]:
         """See CallSyntax."""
         return (self.closing,) if self.closing and not self._reads_closing else ()
+
+    @property
+    def text_opening(self) -> str | None:
+        """See CallSyntax."""
+        return None if self.opening else ""
 
     def openings(self, tools: Toolbox) -> tuple[str, ...]:
         """See CallSyntax."""

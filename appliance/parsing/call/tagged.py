@@ -8,8 +8,10 @@ from appliance.chat.request import Tool
 from appliance.parsing.call.body import BodyReader
 from appliance.parsing.call.head import SPACE, Glance, HeadMarks, skip_space
 from appliance.parsing.call.plain_value import RAW, PlainValue, ValueReader
-from appliance.parsing.call.value_grammar import ValueRules, spell
-from appliance.parsing.coercion import Schema, property_schema, quote, value_types
+from appliance.parsing.call.spelling import spell
+from appliance.parsing.call.value_grammar import ValueRules
+from appliance.parsing.coercion import property_schema, quote, value_types
+from appliance.parsing.grammar.kind import Schema
 from appliance.parsing.grammar.rules import Rules
 from appliance.parsing.parsed import Parsed
 from appliance.parsing.syntax import CallReader
@@ -47,6 +49,11 @@ class TaggedSyntax:
     def closings(self) -> tuple[str, ...]:
         """What may be left over behind a call."""
         return _tags(self).ends
+
+    @property
+    def text_opening(self) -> None:
+        """Return None: calls have an opening; see CallSyntax."""
+        return None
 
     def openings(self, tools: Toolbox) -> tuple[str, ...]:
         """Return the block's and the call's."""
@@ -121,6 +128,7 @@ class _CallRules:
         self._values = ValueRules(
             rules,
             tool,
+            has_kinds=bool(syntax.kinds),
             has_python_words=syntax.has_python_words,
             is_xml=syntax.has_entities,
         )
@@ -136,6 +144,7 @@ class _CallRules:
     def _parameters(self) -> str:
         properties, required, others = self._values.schema.members(self._values.schema.root)
         if properties:
+            self._values.schema.refuse(*filter(self._is_lost, properties))
             rules = {
                 name: self._parameter(self._rules.text(name), schema)
                 for name, schema in properties.items()
@@ -144,8 +153,16 @@ class _CallRules:
                 rule if name in required else f"({rule})?" for name, rule in rules.items()
             )
         if others and self._values.schema.root:
+            # The same name twice, which breaks a call, cannot be ruled out.
+            self._values.schema.refuse("additionalProperties")
             return f"({self._parameter(self._rules.regex(_FREE_KEY), others)})*"
         return spell(self._rules, self._syntax.nothing)
+
+    def _is_lost(self, name: str) -> bool:
+        """Say whether a parameter's name would be read as another, or as none."""
+        opening = self._syntax.parameter[0].format(name, *self._syntax.kinds[:1])
+        found = _tags(self._syntax).key.match(opening)
+        return found is None or found[1] != name or len(name) > _LONGEST_KEY
 
     def _parameter(self, key: str, schema: Schema) -> str:
         before, middle, *last = self._syntax.parameter[0].split("{}")

@@ -7,24 +7,28 @@ import msgspec
 from appliance.chat.grammar import Grammar
 from appliance.chat.request import ChatRequest, Structure, Tool
 from appliance.errors import InvalidRequest
-from appliance.parsing.call.named import NamedSyntax
-from appliance.parsing.format import CALLS, AnswerFormat
+from appliance.parsing.format import CALLS, AnswerFormat, calls_beside_structure
 from appliance.parsing.grammar.rules import Rules
 from appliance.parsing.grammar.schema import enforceable
 from appliance.parsing.grammar.structure import structure_rule
-from appliance.parsing.syntax import CallSyntax
 from appliance.parsing.toolbox import Toolbox
 
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
+_MORE = ("{", "}", ",", ";")
+"""How that begins which may be read as more of the calls before it, if no mark ends them."""
 
 
-def forced_form(form: AnswerFormat, request: ChatRequest) -> AnswerFormat:
-    """Return how an answer to the request is written and read.
+def bound_form(form: AnswerFormat, request: ChatRequest) -> AnswerFormat:
+    """Return how an answer to the request is written and read, where its grammar is kept to.
 
     Where calls are demanded of a model whose template shows none, they are plain JSON.
     """
-    is_forced = request.tool_choice.mode in ("required", "named")
-    return replace(form, tools="json") if is_forced and not CALLS[form.tools] else form
+    choice, has_structure = request.tool_choice, request.structure is not None
+    tools = "json" if choice.is_forced and not CALLS[form.tools] else form.tools
+    is_strict = choice.mode == "auto" and any(tool.strict for tool in request.tools)
+    has_strict_calls = is_strict and bool(CALLS[tools])
+    is_bound = choice.is_forced or has_structure or has_strict_calls
+    return replace(form, tools=tools, is_bound=is_bound)
 
 
 def answer_grammar(request: ChatRequest, form: AnswerFormat) -> Grammar | None:
@@ -37,20 +41,19 @@ def answer_grammar(request: ChatRequest, form: AnswerFormat) -> Grammar | None:
     InvalidRequest, which names the field, the keyword and its place, for what cannot be enforced;
     takes some milliseconds for each schema, so call it in a thread.
     """
-    mode = request.tool_choice.mode
-    syntaxes = CALLS[forced_form(form, request).tools]
-    is_forced = mode in ("required", "named")
-    has_calls = is_forced or (mode == "auto" and bool(request.tools) and bool(syntaxes))
-    is_free = not is_forced and request.structure is None
-    if is_free and not (has_calls and any(tool.strict for tool in request.tools)):
+    form = bound_form(form, request)
+    if not form.is_bound:
         return None
+    choice, structure = request.tool_choice, request.structure
+    has_calls = structure is None or bool(calls_beside_structure(form.tools))
     writer = _Writer(form)
-    if has_calls:
-        writer.add_calls(syntaxes, _bound_tools(request), is_single=_is_single(request))
-    if is_free:
+    if choice.is_forced or (choice.mode == "auto" and request.tools and has_calls):
+        writer.add_calls(_bound_tools(request), is_single=_is_single(request))
+    if choice.is_forced:
+        return writer.bound_answer()
+    if structure is None:
         return writer.free_answer()
-    if not is_forced and request.structure is not None:
-        writer.add_structure(request.structure)
+    writer.add_structure(structure)
     return writer.bound_answer()
 
 
@@ -86,20 +89,17 @@ class _Writer:
 
     def __init__(self, form: AnswerFormat) -> None:
         self._form = form
+        self._own = next(iter(CALLS[form.tools]), None)
         self._rules = Rules()
         self._options: list[str] = []
-        self._calls = ""
-        self._syntaxes: tuple[CallSyntax, ...] = ()
         self._tools = Toolbox()
         self._is_single = False
 
-    def add_calls(
-        self, syntaxes: tuple[CallSyntax, ...], tools: Toolbox, *, is_single: bool
-    ) -> None:
-        """Let calls be the answer, in the first of the syntaxes."""
-        self._syntaxes, self._tools, self._is_single = syntaxes, tools, is_single
-        self._calls = syntaxes[0].grammar(self._rules, tools, is_single=is_single)
-        self._options.append(self._calls)
+    def add_calls(self, tools: Toolbox, *, is_single: bool) -> None:
+        """Let calls be the answer, as the family itself writes them."""
+        assert self._own is not None
+        self._tools, self._is_single = tools, is_single
+        self._options.append(self._own.grammar(self._rules, tools, is_single=is_single))
 
     def add_structure(self, structure: Structure) -> None:
         """Let a text of that form be the answer."""
@@ -115,22 +115,37 @@ class _Writer:
 
         In syntaxes without a mark that tells a call from text before it, it is one or the other.
         """
-        rules, own = self._rules, self._syntaxes[0]
-        openings = [mark for each in self._syntaxes for mark in each.openings(self._tools)]
+        rules, own, tools = self._rules, self._own, self._tools
+        assert own is not None
+        calls = self._options[0]
+        syntaxes = self._form.syntaxes(has_tools=True)
+        marks = [mark for each in syntaxes for mark in each.openings(tools)]
         opening = self._text_opening()
-        led = None if opening else rules.after_text(self._calls, own.openings(self._tools))
-        if led is not None:
-            text = rules.text_without(dict.fromkeys(openings))
-            return rules.build(f"({led}){'?' if self._is_single else '*'} {text}")
-        starts = () if opening else own.starts(self._tools)
-        text = rules.text_without(dict.fromkeys(openings), starts)
-        return rules.build(f"{self._options[0]} | {opening} {text}")
+        if opening or own.text_opening is not None:
+            return rules.build(f"{calls} | {opening} {self._text_alone(marks)}")
+        led = rules.after_text(calls, own.openings(tools))
+        text = rules.text_without(marks)
+        if own.closings and not self._is_single:
+            return rules.build(f"({led})* {text}", marks)
+        behind = rules.text_without(marks, () if own.closings else _MORE)
+        return rules.build(f"{text} | {led} {behind}", marks)
+
+    def _text_alone(self, marks: list[str]) -> str:
+        """Return a text that neither is a call nor has one behind what the reader leaves out."""
+        syntaxes = self._form.syntaxes(has_tools=True)
+        bare = [each for each in syntaxes if each.text_opening is not None]
+        starts = [start for each in bare for start in each.starts(self._tools)]
+        thought = self._form.thought
+        if starts and thought is not None:
+            marks = [*marks, thought.opening]
+            starts += [*thought.frames, *(thought.wrapper or ())[:1]]
+        return self._rules.text_without(marks, starts)
 
     def _text_opening(self) -> str:
         """Return the marks that stand before a text that is for the user."""
-        own, thought = next(iter(CALLS[self._form.tools]), None), self._form.thought
-        if isinstance(own, NamedSyntax) and own.is_begun:
-            return self._rules.text(own.speech)
+        own, thought = self._own, self._form.thought
+        if own is not None and own.text_opening:
+            return self._rules.text(own.text_opening)
         parts = []
         for mark in thought.answer_opening if thought else ():
             # A frame has been written before, by the prompt, unless there was a thought.

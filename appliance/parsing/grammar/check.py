@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-from appliance.chat.grammar import Grammar
+from appliance.chat.grammar import ANY_TEXT, Grammar
 from appliance.errors import InvalidRequest
 from appliance.parsing.grammar.rules import Rules
 
@@ -48,7 +48,8 @@ def spelled_out(grammar: Grammar) -> str:
     lines = [grammar.lark]
     for number, mark in enumerate(grammar.marks):
         text = rules.text(mark)
-        lines += [f"mark_{number}: {text}", f"until_{number}[suffix={text}]: /(?s:.*)/"]
+        lines += [f"mark_{number}: {text}", f"until_{number}[suffix={text}]: {ANY_TEXT}"]
+        lines.append(f"speech_{number}[suffix={text}]: {grammar.speech}")
     return "\n".join(lines)
 
 

@@ -5,13 +5,13 @@
 """
 
 import json
-import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from appliance.parsing.grammar.check import find_complaint
+from appliance.parsing.grammar.kind import ALL_TYPES
 from appliance.parsing.grammar.rules import Rules
 
 MOST_PROPERTIES = 1000
@@ -21,7 +21,6 @@ _MOST_EXACT = 2**53
 _MOST_MULTIPLE = 10_000
 _MOST_PARTS = 16
 _DEEPEST_VALUE = 30
-_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 _FORMATS = (
     *("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"),
 )
@@ -57,8 +56,8 @@ def read_keyword(name: str, schema: dict[str, Any]) -> Demands | None:
 
 def _read_type(name: str, schema: dict[str, Any]) -> Demands:
     types = schema[name] if isinstance(schema[name], list) else [schema[name]]
-    if not types or not all(isinstance(each, str) and each in _TYPES for each in types):
-        raise Unenforceable(f"must be of {', '.join(_TYPES)}")
+    if not types or not all(isinstance(each, str) and each in ALL_TYPES for each in types):
+        raise Unenforceable(f"must be of {', '.join(sorted(ALL_TYPES))}")
     return {name: types[0] if len(types) == 1 else list(dict.fromkeys(types))}
 
 
@@ -93,7 +92,7 @@ def _read_bound(name: str, schema: dict[str, Any]) -> Demands:
 
 
 def _number(value: object) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unenforceable("must be a number")
     if abs(value) > _MOST_EXACT:
         raise Unenforceable(f"is beyond {_MOST_EXACT}, where numbers are not exact")

@@ -6,11 +6,9 @@ Only what `appliance.parsing.grammar.schema` lets through is looked at, and refe
 import json
 from typing import Any
 
+from appliance.parsing.grammar.kind import ALL_TYPES, Schema, type_of_value
 from appliance.parsing.grammar.reference import find_target
 
-Schema = dict[str, Any] | bool
-
-_TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 _DEEPEST = 8
 
 
@@ -79,24 +77,15 @@ def _types(schema: dict[str, Any]) -> set[str]:
     """Return the types that a value may have, of which `integer` is one of `number`."""
     values = _values(schema)
     if values is not None:
-        return {_type(value) for value in values}
-    named = schema.get("type", list(_TYPES))
+        return set(map(type_of_value, values))
+    named = schema.get("type", ALL_TYPES)
     types = {named} if isinstance(named, str) else set(named)
     return types | {"integer"} if "number" in types else types
 
 
-def _type(value: object) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "integer" if value == int(value) else "number"
-    names: dict[type, str] = {str: "string", list: "array", dict: "object"}
-    return names.get(type(value), "null")
-
-
 def _identity(value: object) -> str:
     """Return a text that is the same for equal values, of which 1 and 1.0 are two."""
-    if isinstance(value, float) and value == int(value):
+    if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return json.dumps(value, sort_keys=True)
 

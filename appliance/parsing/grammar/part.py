@@ -12,26 +12,12 @@ from appliance.parsing.grammar.keyword import (
     read_keyword,
     rust_pattern,
 )
+from appliance.parsing.grammar.kind import KEYWORDS, Schema
 from appliance.parsing.grammar.reference import find_target
 
 _MOST_OPTIONAL = 400
 _MOST_PATH = 80
-_TEXT_KEYWORDS = ("pattern", "format", "minLength", "maxLength")
-_NUMBER_KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_OBJECT_KEYWORDS = (
-    *("properties", "required", "additionalProperties", "patternProperties"),
-    *("minProperties", "maxProperties"),
-)
-_ARRAY_KEYWORDS = ("items", "prefixItems", "minItems", "maxItems")
-_TYPE_OF_KEYWORDS = (
-    ("object", _OBJECT_KEYWORDS),
-    ("array", _ARRAY_KEYWORDS),
-    ("string", _TEXT_KEYWORDS),
-    ("number", _NUMBER_KEYWORDS),
-)
 _APPLICATORS = ("$ref", "allOf", "anyOf", "oneOf")
-
-Schema = dict[str, Any] | bool
 
 
 class Refusal(Exception):
@@ -91,11 +77,12 @@ class Part:
         self._out: dict[str, Any] = {}
         applicators = [key for key in _APPLICATORS if key in schema]
         self._is_mixed = bool(applicators)
-        others = {key for _, keys in _TYPE_OF_KEYWORDS for key in keys} | {"const", "enum"}
+        others = {"const", "enum"}.union(*KEYWORDS.values())
+        parts = schema.get("allOf")
         self._is_wrapper = (
             len(applicators) == 1
             and not others & schema.keys()
-            and (applicators != ["allOf"] or len(schema["allOf"]) == 1)
+            and not (isinstance(parts, list) and len(parts) > 1)
         )
 
     def read(self) -> dict[str, Any]:
@@ -202,10 +189,11 @@ class Part:
         if self._is_mixed or not self._place.may_close or not self._out:
             return
         if not {"type", "const", "enum"} & self._out.keys():
-            for name, keywords in _TYPE_OF_KEYWORDS:
-                if not self._out.keys().isdisjoint(keywords):
-                    self._out["type"] = name
-                    return
+            self._out["type"] = next(
+                name
+                for name, keywords in KEYWORDS.items()
+                if not self._out.keys().isdisjoint(keywords)
+            )
 
     def _close(self) -> None:
         """Allow no other properties than those that are named, where nothing is said of others."""
@@ -243,8 +231,8 @@ class Part:
 
     def _check_values(self) -> None:
         number = "integer" if self._out.get("type") == "integer" else "number"
-        for name, keywords in (("string", _TEXT_KEYWORDS), (number, _NUMBER_KEYWORDS)):
-            demands = {key: self._out[key] for key in keywords if key in self._out}
+        for kind, name in (("string", "string"), ("number", number)):
+            demands = {key: self._out[key] for key in KEYWORDS[kind] if key in self._out}
             while demands and (fault := find_fault(json.dumps({"type": name, **demands}))):
                 self._walk.refuse(demands, self._place, f"cannot be kept: {fault}")
                 first = next(iter(demands))

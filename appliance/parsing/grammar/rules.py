@@ -2,15 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 
 from llguidance import regex_to_lark
 
-from appliance.chat.grammar import Grammar
+from appliance.chat.grammar import ANY_TEXT, Grammar
 
-_OPTION = re.compile(r' \| (?=(?:[^"]|"(?:\\.|[^"\\])*")*\Z)')
-"""What stands between two options, but not within a text."""
+_TEXT_OR_BAR = re.compile(r'"(?:\\.|[^"\\])*+"| \| ')
 _LED = re.compile(
     r"""(?:mark_(?P<mark>\d+)|(?P<text>"(?:\\.|[^"\\])*")|(?P<rule>rule_\d+)(?P<more>\+?)"""
     r"""|\((?P<optional>mark_\d+[^()]*)\)\?)(?P<rest>(?: .*)?)"""
@@ -67,7 +66,7 @@ class Rules:
     def regex(self, pattern: str) -> str:
         r"""Return what a regular expression matches in full, as Rust writes them: no looking round,
         no references back; `.` is no line end without `(?s)`. `\d` are the digits 0 to 9."""
-        return f"/{regex_to_lark(pattern, 'd')}/" if pattern else self.text("")
+        return _regex(pattern) if pattern else self.text("")
 
     def mark(self, text: str) -> str:
         """Return a mark, which may be a special token of the model."""
@@ -91,51 +90,69 @@ class Rules:
         """Add a rule for a whole grammar with names and a `start` of its own; return its name."""
         return self.rule(f"%lark {{\n{grammar}\n}}")
 
-    def text_without(self, marks: Iterable[str], starts: Iterable[str] = ()) -> str:
+    def text_without(self, marks: Collection[str], starts: Collection[str] = ()) -> str:
         """Return any text in which none of the marks stands as plain text, and that begins with
         none of the starts, white space aside."""
-        bad = [f"(?s:.*){re.escape(mark)}(?s:.*)" for mark in marks]
-        bad += [f"[ \\t\\r\\n]*{re.escape(start)}(?s:.*)" for start in starts]
-        body = " & ".join([self.regex("(?s:.*)"), *(f"~{self.regex(each)}" for each in bad)])
-        return self._names.setdefault(body, f"TEXT_{len(self._names)}")
+        return self._names.setdefault(_without(marks, starts), f"TEXT_{len(self._names)}")
 
-    def after_text(self, name: str, openings: Iterable[str]) -> str | None:
-        """Add a rule for any text and, where one of `openings` stands, what `name` allows, if that
-        begins with it; return its name. None: it does not, so that text could not be told from it.
-        """
+    def after_text(self, name: str, openings: Iterable[str]) -> str:
+        """Add a rule for text and, behind it, what `name` allows, which begins with one of the
+        openings; return its name. That text has none of the marks that `build` is given."""
         bodies = {name: body for body, name in self._names.items()}
         marks = sorted(openings, key=len, reverse=True)
-        led = [self._after_text(each, marks) for each in _OPTION.split(bodies.get(name, name))]
-        found = [each for each in led if each is not None]
-        return self.rule(" | ".join(found)) if len(found) == len(led) else None
+        options = _options(bodies.get(name, name))
+        return self.rule(" | ".join(self._after_text(each, marks) for each in options))
 
-    def _after_text(self, option: str, openings: list[str]) -> str | None:
+    def _after_text(self, option: str, openings: list[str]) -> str:
         parts = _LED.fullmatch(option.strip())
-        if parts is None:
-            return None
+        assert parts is not None, option
         rest = parts["rest"]
         if parts["optional"]:
-            ways = [f"{parts['optional']}{rest}", rest]
-            led = [self._after_text(way, openings) for way in ways]
-            return None if None in led else f"({led[0]} | {led[1]})"
+            ways = (f"{parts['optional']}{rest}", rest)
+            return f"({' | '.join(self._after_text(way, openings) for way in ways)})"
         if parts["mark"]:
-            return f"until_{parts['mark']}{rest}"
+            return f"speech_{parts['mark']}{rest}"
         if parts["text"]:
             text = json.loads(parts["text"])
-            opening = next(filter(text.startswith, openings), None)
-            after = text.removeprefix(opening or "")
-            return opening and f"{self.until(opening)} {self.text(after)}{rest}"
-        inner = self.after_text(parts["rule"], openings)
+            opening = next(filter(text.startswith, openings))
+            after = self.text(text.removeprefix(opening))
+            return f"speech_{self._number(opening)} {after}{rest}"
         more = f" {parts['rule']}*" if parts["more"] else ""
-        return inner and f"{inner}{more}{rest}"
+        return f"{self.after_text(parts['rule'], openings)}{more}{rest}"
 
-    def build(self, start: str) -> Grammar:
-        """Return the grammar of which `start` is the body of the first rule."""
+    def build(self, start: str, marks: Collection[str] = ()) -> Grammar:
+        """Return the grammar of which `start` is the body of the first rule.
+
+        `marks` do not stand in text before a call; see `after_text`.
+        """
         lines = [f"{name}: {body}" for body, name in self._names.items()]
         lines += [f"{name}: {body}" for name, body in self._named.values()]
-        return Grammar("\n".join([f"start: {start}", *lines]), tuple(self._marks))
+        lark = "\n".join([f"start: {start}", *lines])
+        return Grammar(lark, tuple(self._marks), _without(marks))
 
     def _number(self, mark: str) -> int:
         if mark not in self._marks:
             self._marks.append(mark)
         return self._marks.index(mark)
+
+
+def _options(body: str) -> list[str]:
+    """Return what stands between the bars that are in no text."""
+    bars = [bar.span() for bar in _TEXT_OR_BAR.finditer(body) if bar[0] == " | "]
+    starts, ends = [0, *(end for _, end in bars)], [*(start for start, _ in bars), len(body)]
+    return [body[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _regex(pattern: str) -> str:
+    return f"/{regex_to_lark(pattern, 'd')}/"
+
+
+def _without(marks: Collection[str], starts: Collection[str] = ()) -> str:
+    """Return the body of a terminal; see `Rules.text_without`."""
+    # One expression for all: of several negated ones llguidance follows every combination.
+    bad = [
+        *(f"(?s:.*){re.escape(mark)}" for mark in marks),
+        *(rf"[ \t\r\n]*{re.escape(start)}" for start in starts),
+    ]
+    either = "|".join(bad)
+    return f"{ANY_TEXT} & ~{_regex(f'(?:{either})(?s:.*)')}" if bad else ANY_TEXT

@@ -12,8 +12,9 @@ from typing import Any
 
 from appliance.errors import InvalidRequest
 from appliance.parsing.grammar.check import find_complaint
+from appliance.parsing.grammar.kind import Schema
 from appliance.parsing.grammar.overlap import are_disjoint, has_end, num_patterns
-from appliance.parsing.grammar.part import Part, Place, Refusal, Schema, shorten_path
+from appliance.parsing.grammar.part import Part, Place, Refusal, shorten_path
 from appliance.parsing.grammar.rules import Rules
 
 MOST_CHARACTERS = 200_000
@@ -38,30 +39,32 @@ def enforceable(schema: object, *, param: str, is_strict: bool) -> dict[str, Any
     out. Else InvalidRequest names `param`, the keyword and its place. The result may be shared:
     change nothing in it.
     """
-    try:
-        text = json.dumps(schema, allow_nan=False)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequest(
-            "The schema is no JSON value, or nested too deeply.", param=param
-        ) from error
     if not isinstance(schema, dict | bool):
         raise InvalidRequest("A schema is an object, or true or false.", param=param)
     try:
-        return _enforceable(text, is_strict)
+        return _enforceable(_text_of(schema), is_strict)
+    except RecursionError as error:
+        raise InvalidRequest("The schema is nested too deeply.", param=param) from error
     except Refusal as error:
         reason = str(error)[:_MOST_REASON]
         raise InvalidRequest(f"The schema cannot be enforced: {reason}.", param=param) from error
+
+
+def _text_of(schema: Schema) -> str:
+    try:
+        text = json.dumps(schema, allow_nan=False, ensure_ascii=False)
+        text.encode()  # half a pair of surrogates can be neither written nor spoken of
+    except ValueError as error:
+        raise Refusal("it is no JSON value") from error
+    return text
 
 
 @lru_cache(64)
 def _enforceable(text: str, is_strict: bool) -> dict[str, Any]:
     if len(text) > MOST_CHARACTERS:
         raise Refusal(f"it has more than {MOST_CHARACTERS} characters")
-    walk = _Walk(json.loads(text), is_strict=is_strict)
     try:
-        return walk.run()
-    except RecursionError as error:
-        raise Refusal("it is nested too deeply") from error
+        return _Walk(json.loads(text), is_strict=is_strict).run()
     except Refusal:
         if is_strict:
             raise

@@ -13,7 +13,6 @@ from appliance.parsing.grammar.schema import enforceable
 
 _MOST_CHARACTERS = {"choice": 64_000, "regex": 8_000, "grammar": 32_000}
 """Longer ones take seconds: the time grows with the square of the parts in a row."""
-_MOST_CHOICES = 5_000
 _MOST_LEVELS = 600
 """Rules, groups and repetitions. Each within another takes up to 4 kB of the thread's stack, mostly
 of 8 MB, and llguidance ends the process where there is no more."""
@@ -62,8 +61,6 @@ def _choice_rule(rules: Rules, structure: Structure) -> str:
         raise _refusal(structure, "it must be a list of at least one text")
     if not all(isinstance(choice, str) and choice for choice in choices):
         raise _refusal(structure, "each choice must be a text that is not empty")
-    if len(choices) > _MOST_CHOICES:
-        raise _refusal(structure, f"it has more than {_MOST_CHOICES} choices")
     _check_size(structure, *choices)
     return rules.rule(" | ".join(map(rules.text, dict.fromkeys(choices))))
 

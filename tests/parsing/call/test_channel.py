@@ -255,6 +255,7 @@ def test_parts_do_not_depend_on_the_pieces(raw: str, begun: str, cuts: set[int])
         assert "".join(part for _, part in fold(whole)) == raw
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "raw",
     [

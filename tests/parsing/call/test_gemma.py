@@ -38,7 +38,7 @@ def text(said: str) -> Part:
         ("<|tool_call> call : now { } <tool_call|>\nDone.", [*NOW, text("Done.")]),
         ("<|tool_call>call:now{}call:find{city:Oslo}<tool_call|>", NOW + OSLO),
         ("<|tool_call>call:now{}, call:gone{}<tool_call|>",
-         [*NOW, text(", call:gone{}<tool_call|>")]),
+         [*NOW, text("call:gone{}")]),
         ('<|tool_call>call:set{x:{aggs:{ip:{terms:{field:<|"|>client.keyword<|"|>,size:5}}}}}',
          sound("set", x={"aggs": {"ip": {"terms": {"field": "client.keyword", "size": 5}}}})),
         ('<|tool_call>call:set{x:{@timestamp:{gte:<|"|>now-1d<|"|>}}}<tool_call|>',
@@ -52,6 +52,8 @@ def text(said: str) -> Part:
         ('<|tool_call>call:set(x="ok, done", n=2, items=[a b, (1, None)])<tool_call|>',
          sound("set", x="ok, done", n=2, items=["a b", [1, None]])),
         ("<|tool_call>call:now()<tool_call|>", NOW),
+        (f"<|tool_call>call:find{{city:{'New ' * 125}York}}<tool_call|>so",
+         [*sound("find", city="New " * 125 + "York"), text("so")]),
         ("<|tool_call>call:gone{a:1}", [text("<|tool_call>call:gone{a:1}")]),
         ("<|tool_call>now{}<tool_call|>", [text("<|tool_call>now{}<tool_call|>")]),
         ("<|tool_call>[now()]<tool_call|>", NOW),
@@ -142,6 +144,7 @@ def test_what_belongs_to_no_call_is_said(pieces: list[str]) -> None:
         assert "".join(said for _, said in parts) == answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [

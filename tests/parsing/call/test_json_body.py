@@ -24,6 +24,7 @@ from appliance.parsing.call.json_family import (
 from appliance.parsing.parsed import CallArguments, CallClosed, CallOpened, Parsed, Text
 from appliance.parsing.parser import AnswerParser
 from appliance.parsing.syntax import Stage
+from tests.examples import examples
 from tests.parsing.answer_reading import Part, fold, read_pieces
 from tests.parsing.call.writing import TOOLBOX, Writing, read_calls
 
@@ -203,7 +204,7 @@ OTHERS: list[tuple[str, JsonBody, list[Part]]] = [
     (f'[{FOUND}, {{"name": "now"}}]', BARE, BOTH),
     (f'[\n{FOUND},\n{{"name": "now"}}\n]\nso', BARE, [*BOTH, *text("so")]),
     (f'[{FOUND},{{"name":"rm","arguments":{{}}}}]', BARE,
-     [*FIND, *text(',{"name":"rm","arguments":{}}]')]),
+     [*FIND, *text('{"name":"rm","arguments":{}}')]),
     (f'{FOUND}\n{FOUND}', BARE, FIND + FIND),
     (f"{FOUND}, so", BARE, [*FIND, *text(", so")]),
     (f'{FOUND}, "so', BARE, [*FIND, *text(', "so')]),
@@ -297,7 +298,7 @@ MORSELS = st.sampled_from(
 RAWS = st.lists(MORSELS, max_size=16).map("".join)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.sampled_from(MARKS), RAWS, st.lists(st.integers(0, 300), max_size=6))
 def test_calls_do_not_depend_on_the_pieces(mark: str, raw: str, cuts: list[int]) -> None:
     form = Writing(calls=SYNTAXES)
@@ -311,7 +312,7 @@ def test_calls_do_not_depend_on_the_pieces(mark: str, raw: str, cuts: list[int])
     assert fold(read_pieces(pieces, form, TOOLBOX)) == whole
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.sampled_from(MARKS), RAWS)
 def test_text_without_a_call_is_whole(mark: str, raw: str) -> None:
     pieces = read_pieces([mark + raw], Writing(calls=SYNTAXES), TOOLBOX)
@@ -320,6 +321,7 @@ def test_text_without_a_call_is_whole(mark: str, raw: str) -> None:
         assert fold(pieces) == text(mark + raw)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("syntax", "raw"),
     [

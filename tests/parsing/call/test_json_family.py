@@ -19,6 +19,7 @@ from appliance.parsing.call.json_body import JsonBody
 from appliance.parsing.grammar.rules import Rules
 from appliance.parsing.toolbox import Toolbox
 from tests.chat.gallery import SPECIAL_TOKENS, Template, read_sources
+from tests.examples import examples
 from tests.parsing.answer_reading import fold, read_pieces
 from tests.parsing.call.writing import Writing, read_calls
 from tests.parsing.grammar.trial import judge, random_text
@@ -144,7 +145,7 @@ def test_what_the_template_writes_is_what_the_grammar_allows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DECLARED)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(examples(3)))
 def test_what_the_grammar_allows_is_read_as_sound_calls(name: str, seed: int) -> None:
     text = random_text(grammar_of(DECLARED[name]), seed)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.chat.request import Tool
-from appliance.parsing.call.named import Id, NamedSyntax
+from appliance.parsing.call.named import NamedSyntax
 from appliance.parsing.call.named_family import (
     DEEPSEEK_V3,
     DEEPSEEK_V31,
@@ -22,9 +22,11 @@ from appliance.parsing.call.named_family import (
     SOLAR,
     SPOKEN,
 )
+from appliance.parsing.call.spelling import Id
 from appliance.parsing.grammar.rules import Rules
 from appliance.parsing.parsed import CallOpened, Text
 from appliance.parsing.toolbox import Toolbox
+from tests.examples import examples
 from tests.parsing.answer_reading import Part, fold, read_pieces
 from tests.parsing.call.framing import Framing, read_framed
 from tests.parsing.call.writing import TOOLBOX, Writing, read_calls, sound
@@ -294,7 +296,7 @@ FORMS = [Writing(calls=(syntax,)) for syntax, _ in WRITTEN.values()]
 
 
 @pytest.mark.parametrize("form", [*FORMS, FUNCTIONARY_FORM], ids=[*WRITTEN, "functionary"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(raw=RAWS, cuts=st.sets(st.integers(0, 300), max_size=8))
 def test_parts_do_not_depend_on_the_pieces(form: Writing, raw: str, cuts: set[int]) -> None:
     edges = [0, *sorted(cut for cut in cuts if cut < len(raw)), len(raw)]
@@ -309,6 +311,7 @@ def test_parts_do_not_depend_on_the_pieces(form: Writing, raw: str, cuts: set[in
         assert text == raw or form is FUNCTIONARY_FORM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITTEN)
 def test_time_is_linear_in_the_text(name: str) -> None:
     syntax = WRITTEN[name][0]

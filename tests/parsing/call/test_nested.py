@@ -185,6 +185,7 @@ def test_reading_does_not_depend_on_cuts(text: str, cuts: list[int]) -> None:
             assert isinstance(json.loads(arguments), dict)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [SPACE * 2_000, "]" * 25_000, " " * 25_000, "~</s>" * 1_500, "~<item>a~</item>" * 800],

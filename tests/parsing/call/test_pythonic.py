@@ -38,13 +38,14 @@ def text(said: str) -> Part:
     ("answer", "parts"),
     [
         ('[find(city="Oslo")]', OSLO),
+        (f"[now(), now({'a' * 128}=1)]", [*NOW, *sound("now", **{"a" * 128: 1})]),
         ('\n [ find ( city = "Oslo" , ) , now( ) , ] \n', OSLO + NOW),
         ('[find(city="Oslo"), now()] Done.', [*OSLO, *NOW, text("Done.")]),
         ('[find(city="Oslo")][now()]', OSLO + NOW),
         ('[print(find(city="Oslo"))]', OSLO),
         ('[find("Oslo")]', OSLO),
         ("[set(n='5', items='[1,2]', x='7')]", sound("set", n=5, items=[1, 2], x="7")),
-        ('[find(city="Oslo"), gone(a=1)]', [*OSLO, text(", gone(a=1)]")]),
+        ('[find(city="Oslo"), gone(a=1)]', [*OSLO, text("gone(a=1)")]),
         ('[find(city="Oslo"), "x"]', [*OSLO, text(', "x"]')]),
         ('[find(city="Oslo")', OSLO),
         ('[find(city="Oslo"),', [*OSLO, text(",")]),
@@ -65,7 +66,7 @@ def text(said: str) -> Part:
         ("See [now()]", [text("See [now()]")]),
         ("let a = snake[", [text("let a = snake[")]),
         ("[", [text("[")]),
-        ("[" + " " * 70 + "now()]", [text("[" + " " * 70 + "now()]")]),
+        ("[" + " " * 200 + "now()]", [text("[" + " " * 200 + "now()]")]),
         ("now()", [text("now()")]),
     ],
 )  # fmt: skip
@@ -91,7 +92,7 @@ def test_list_begins_an_answer(answer: str, parts: list[Part]) -> None:
         (GEMMA3, "```tool_code\n[now(), find(city='Oslo')]\n``` ", NOW + OSLO),
         (GEMMA3, "```tool_code\n[now(), find(city='Oslo')] # x", [*NOW, *OSLO, text("# x")]),
         (GEMMA3, "```tool_code\nnow(); default_api.find(city='Oslo')\n```", NOW + OSLO),
-        (GEMMA3, "```tool_code\nnow()\nprint('x')\n```", [*NOW, text("print('x')\n```")]),
+        (GEMMA3, "```tool_code\nnow()\nprint('x')\n```", [*NOW, text("print('x')\n")]),
         (GEMMA3, "```tool_code\nnow()\n``", [*NOW, text("``")]),
         (GEMMA3, "```python\nnow()\n```", [text("```python\nnow()\n```")]),
         (OLMO, "<function_calls>find(city='Oslo')\nnow()</function_calls>", OSLO + NOW),
@@ -179,6 +180,7 @@ def test_what_belongs_to_no_call_is_said(answer: str, syntax: PythonSyntax) -> N
         assert "".join(said for _, said in parts) == answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [

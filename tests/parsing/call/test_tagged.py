@@ -15,6 +15,7 @@ from appliance.parsing.parsed import CallArguments, CallOpened, Text
 from appliance.parsing.parser import AnswerParser
 from appliance.parsing.syntax import CallSyntax
 from appliance.parsing.toolbox import Toolbox
+from tests.examples import examples
 from tests.parsing.answer_reading import Part, fold, read_pieces
 from tests.parsing.call.framing import Framing, read_framed
 from tests.parsing.call.reported_case import DSML, REPORTED, REPORTED_TOOLS
@@ -137,7 +138,7 @@ SOUP = Writing(calls=(QWEN3_CODER, GLM47, MINICPM5, MINIMAX_M2))
 
 
 @given(GARBAGE, st.lists(st.integers(0, 200), max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_reading_does_not_depend_on_cuts(text: str, cuts: list[int]) -> None:
     edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
     pieces = [text[start:end] for start, end in itertools.pairwise(edges)]
@@ -149,7 +150,7 @@ def test_reading_does_not_depend_on_cuts(text: str, cuts: list[int]) -> None:
 
 
 @given(GARBAGE)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_sound_calls_are_json_and_no_other_text_is_lost(text: str) -> None:
     parts = fold(read_pieces([text], SOUP, TOOLBOX))
 
@@ -160,6 +161,7 @@ def test_sound_calls_are_json_and_no_other_text_is_lost(text: str) -> None:
         assert "".join(said for _, said in parts) == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -8,7 +8,7 @@ from appliance.chat.grammar import Grammar
 from appliance.chat.request import ChatRequest, Structure, Tool, ToolChoice
 from appliance.errors import InvalidRequest
 from appliance.parsing.format import AnswerFormat
-from appliance.parsing.grammar.answer import answer_grammar, forced_form
+from appliance.parsing.grammar.answer import answer_grammar, bound_form
 from appliance.parsing.grammar.check import check_grammar
 from tests.parsing.grammar.trial import allowed_start, judge
 
@@ -143,12 +143,12 @@ def test_bare_calls_are_told_from_text_by_how_they_begin() -> None:
 def test_model_without_calls_writes_demanded_ones_as_plain_json() -> None:
     request = ChatRequest("m", tools=_TOOLS, tool_choice=ToolChoice("required"))
 
-    form = forced_form(_PLAIN, request)
+    form = bound_form(_PLAIN, request)
     grammar = _grammar(_PLAIN, "required", tools=_TOOLS)
 
-    assert form == AnswerFormat("none", "json")
-    assert forced_form(_QWEN, request) == _QWEN
-    assert forced_form(_PLAIN, ChatRequest("m", tools=_TOOLS)) == _PLAIN
+    assert form == AnswerFormat("none", "json", is_bound=True)
+    assert bound_form(_QWEN, request).tools == "hermes"
+    assert bound_form(_PLAIN, ChatRequest("m", tools=_TOOLS)) == _PLAIN
     assert judge(grammar, '{"name": "now", "arguments": {}}') == "complete"
 
 

@@ -13,6 +13,7 @@ from appliance.parsing.format import CALLS, AnswerFormat
 from appliance.parsing.grammar.answer import answer_grammar
 from appliance.parsing.parser import AnswerParser
 from appliance.parsing.toolbox import Toolbox
+from tests.examples import examples
 from tests.parsing.grammar.trial import judge, random_text
 from tests.parsing.proof.reading import hear
 
@@ -37,6 +38,10 @@ _TOOLS = (
     Tool("now"),
     Tool("say", parameters={"properties": {"text": {"type": "string"}}, "required": ["text"]}),
 )
+_VALIDATORS = {
+    tool.name: jsonschema.Draft202012Validator(tool.parameters or {"maxProperties": 0})
+    for tool in _TOOLS
+}
 _FRAMED = ("harmony", "muse", "solar")
 """Formats whose marks are those of their thoughts, too."""
 _BEGUN = {"functionary": ">>>", "muse": "<|start|>assistant"}
@@ -62,8 +67,7 @@ def _calls_in(form: AnswerFormat, text: str) -> list[tuple[str, object]]:
     heard = hear(AnswerParser(form, Toolbox(_TOOLS), begun=begun), [text])
     assert heard.is_sound and heard.calls and not "".join(heard.texts).strip(), (text, heard)
     for name, arguments in heard.calls:
-        schema = Toolbox(_TOOLS).parameters(name) or {"maxProperties": 0}
-        jsonschema.validate(json.loads(arguments), schema, jsonschema.Draft202012Validator)
+        _VALIDATORS[name].validate(json.loads(arguments))
     return [(name, json.loads(arguments)) for name, arguments in heard.calls]
 
 
@@ -87,7 +91,7 @@ def _some_texts(grammar: Grammar, wanted: int) -> list[str]:
 def test_demanded_calls_are_read_back(form: AnswerFormat) -> None:
     grammar = _grammar(form, ToolChoice("required"))
 
-    calls = [_calls_in(form, text) for text in _some_texts(grammar, 3)]
+    calls = [_calls_in(form, text) for text in _some_texts(grammar, examples(3))]
 
     assert all(calls)
     assert judge(grammar, "It rains.") == "refused"

@@ -1,5 +1,6 @@
 """Grammar text: what its parts allow, alone and together."""
 
+import time
 from typing import Any
 
 import pytest
@@ -129,3 +130,48 @@ def test_random_text_is_one_that_the_grammar_allows() -> None:
     texts = [random_text(grammar, seed) for seed in range(5)]
 
     assert all(text is not None and judge(grammar, text) == "complete" for text in texts)
+
+
+def test_text_before_a_call_has_no_other_mark() -> None:
+    rules = Rules()
+    call = rules.rule(f"{rules.mark('<call>')} {rules.text('f')}")
+    led = rules.after_text(call, ["<call>"])
+
+    grammar = rules.build(f"{led} {rules.regex('(?s:.*)')}", ["<call>", "<other>"])
+
+    assert judge(grammar, "I look. <call>f") == "complete"
+    assert judge(grammar, "I < look. <call>f <other>") == "complete"
+    assert judge(grammar, "I look. <other> <call>f") == "refused"
+
+
+def test_text_without_marks_may_hold_their_beginnings() -> None:
+    rules = Rules()
+
+    grammar = rules.build(rules.text_without(["<call>", "<call>f", "<|x"], ["{", "["]))
+
+    for text in ("", "It < rains.", "<call <|", 'a {"b": [1]}'):
+        assert judge(grammar, text) == "complete"
+    for text in ("It <call>", "\n<|x", " {", "\n["):
+        assert judge(grammar, text) == "refused"
+
+
+def test_text_before_calls_is_found_whatever_their_names_are() -> None:
+    rules = Rules()
+    names = ["a | b", 'c"d', '"e | f', "g\\"]
+    calls = " | ".join(f"{rules.mark('<call>')} {rules.text(name)}" for name in names)
+    led = rules.after_text(rules.rule(calls), ["<call>"])
+
+    grammar = rules.build(led, ["<call>"])
+
+    assert {judge(grammar, f"I look. <call>{name}") for name in names} == {"complete"}
+    assert judge(grammar, "I look. <call>a") == "incomplete"
+
+
+def test_text_before_many_calls_is_found_in_time() -> None:
+    rules = Rules()
+    call = rules.rule(" | ".join(f'{rules.mark("<call>")} "{number}"' for number in range(4000)))
+    begin = time.thread_time()
+
+    rules.after_text(call, ["<call>"])
+
+    assert time.thread_time() - begin < 0.5

@@ -1,6 +1,7 @@
 """Try a grammar on texts, and walk through it at random, with no model: tokens are bytes."""
 
 import random
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -13,11 +14,16 @@ Verdict = Literal["complete", "incomplete", "refused"]
 
 _END = 256
 _MANY = 100
-_ENDS = frozenset({*b'"}]', _END})
+_ENDS = (*b'"]}', _END)
 
 
 def matcher_of(grammar: Grammar) -> LLMatcher:
     """Return what follows the grammar byte by byte; fails with llguidance's words if it is bad."""
+    return _compiled(grammar).deep_copy()
+
+
+@lru_cache(maxsize=8)
+def _compiled(grammar: Grammar) -> LLMatcher:
     lark = LLMatcher.grammar_from_lark(spelled_out(grammar))
     matcher = LLMatcher(byte_tokenizer(), lark, log_level=0)
     assert not matcher.is_error(), matcher.get_error()
@@ -60,7 +66,7 @@ def random_text(
         choices = allowed_tokens(matcher)
         assert choices, f"nothing may follow {bytes(text)!r}"
         is_hasty = draw.random() < (0.5 if closings and len(choices) > _MANY else haste)
-        ends = [token for token in choices if token in _ENDS] if is_hasty else []
+        ends = [token for token in _ENDS if token in choices] if is_hasty else []
         token = draw.choice(ends or choices)
         if token == _END:
             assert matcher.is_accepting(), f"nothing but the end may follow {bytes(text)!r}"
@@ -90,4 +96,5 @@ def _next_closing(matcher: LLMatcher, closings: list[str]) -> str:
 def allowed_tokens(matcher: LLMatcher) -> list[int]:
     """Return the bytes that may come next, and 256 if the text may end."""
     bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), np.uint8), bitorder="little")
-    return [int(token) for token in np.flatnonzero(bits[: _END + 1])]
+    tokens: list[int] = bits[: _END + 1].nonzero()[0].tolist()
+    return tokens

@@ -12,6 +12,10 @@ from tests.parsing.proof.family import Family
 from tests.parsing.proof.reading import Heard, hear, meant, state
 
 _NUM_SHORTEST = 5
+_SHORT = 128
+_APART = 48
+"""Characters between two cuts: more than any mark has, so that one of them knows nothing of the
+other."""
 
 
 class Answer(NamedTuple):
@@ -34,7 +38,7 @@ def answers(each: Family, count: int) -> Iterator[Answer]:
 
 
 def check_cuts(each: Family, count: int) -> None:
-    """Read answers whole, by characters, and in two pieces, cut everywhere.
+    """Read answers whole, by characters, and cut at every position.
 
     Where the text stands whole, the reader stands as behind its last character.
     """
@@ -46,8 +50,19 @@ def check_cuts(each: Family, count: int) -> None:
         assert heard.meaning() == meant(it.call_set, sorts=each.reach.sorts_keys), text
         assert it.read(*text) == heard, text
         assert _state_behind(it, text) == _state_behind(it, *text), text
-        for cut in range(1, len(text)):
-            assert it.read(text[:cut], text[cut:]) == heard, (text[:cut], text[cut:])
+        for pieces in _every_cut(text):
+            assert it.read(*pieces) == heard, pieces
+
+
+def _every_cut(text: str) -> Iterator[list[str]]:
+    """Yield the pieces of a text so that each position is a cut once.
+
+    A short text is in two pieces each time; in a long one several cuts are far apart.
+    """
+    apart = len(text) if len(text) <= _SHORT else _APART
+    for first in range(1, min(apart + 1, len(text))):
+        edges = [0, *range(first, len(text), apart), len(text)]
+        yield [text[start:end] for start, end in itertools.pairwise(edges)]
 
 
 def check_pairs(each: Family, count: int) -> None:

@@ -7,20 +7,25 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from appliance.chat.request import Tool
+from appliance.chat.request import ChatRequest, Tool, ToolChoice
 from appliance.parsing.format import CALLS, THOUGHTS, AnswerFormat, ThoughtFormat
+from appliance.parsing.grammar.answer import answer_grammar
 from appliance.parsing.parsed import CallArguments, CallOpened
 from appliance.parsing.parser import AnswerParser
 from appliance.parsing.toolbox import Toolbox
 from tests.parsing.answer_reading import Part, fold, read_pieces
+from tests.parsing.grammar.trial import judge, random_text
 from tests.parsing.proof.call_set import NAMES, CallSet, draw_call_sets
 from tests.parsing.proof.family import DETECTED, REFERENCES, Family, family
 from tests.parsing.proof.reading import Heard, hear, meant
 
 DOCUMENT = Path(__file__).parents[3] / "ops" / "docs" / "formats.md"
 _COUNT = 30
-_CALL = CallSet((Tool("look", "d", {"type": "object", "properties": {"q": {"type": "string"}}}),),
-                (("look", {"q": "x"}),))  # fmt: skip
+_QUERY = {"type": "object", "properties": {"q": {"type": "string", "enum": ["this"]}},
+          "required": ["q"]}  # fmt: skip
+_TOOLS = tuple(Tool(name, "d", _QUERY, strict=True) for name in ("look", "gone", "walk"))
+_CALLS_OF_ALL = CallSet(_TOOLS, tuple((tool.name, {"q": "this"}) for tool in _TOOLS))
+_CALL = replace(_CALLS_OF_ALL, tools=_TOOLS[:1], calls=_CALLS_OF_ALL.calls[:1])
 _HEADERS = {"harmony": "<|start|>assistant", "muse": "<|start|>assistant"}
 """What the prompt begins before all that is said, thoughts too."""
 _YES, _NO, _NONE = "yes", "NO", "-"
@@ -41,8 +46,10 @@ _CALLS = """
 - parallel: several calls in an answer; - where the template allows one.
 - none: a call without arguments.
 - thought: a call in a thought stays a thought, or is a call in formats that put calls there.
-- malformed: a call of an unknown function is none, also beside known ones; one that is cut off
-  is never a sound one.
+- malformed: a call of an unknown function is text, and the calls before and behind it are calls,
+  but a list that begins with one is all text; a call that is cut off is never a sound one.
+- strict: where a call is demanded of a strict function the grammar allows what is then read as one,
+  and not the same with an argument that is not valid.
 """
 
 _THOUGHTS = """
@@ -171,7 +178,32 @@ def _malformed(each: Family) -> str:
         wanted = meant(it)["calls"]
         if heard.is_sound and heard.meaning()["calls"] != wanted[: len(heard.calls)]:
             return _NO
-    return _YES
+    is_spared = each.reach.most_calls == 1 or (_spares(each, "gone") and _spares(each, "walk"))
+    return _verdict(is_spared)
+
+
+def _spares(each: Family, unknown: str) -> bool:
+    """Say whether of three calls the one of an unknown function is text, and the others calls."""
+    it = _CALLS_OF_ALL
+    text = each.write(it)
+    known = replace(
+        it,
+        tools=tuple(tool for tool in it.tools if tool.name != unknown),
+        calls=tuple(call for call in it.calls if call[0] != unknown),
+    )
+    heard = _read(each, known, [text], text)
+    is_text = unknown in "".join(heard.texts)
+    return is_text and heard.is_sound and heard.meaning()["calls"] == meant(known)["calls"]
+
+
+def _strict(each: Family) -> str:
+    choice = ToolChoice("required")
+    request = ChatRequest("m", tools=_CALL.tools, tool_choice=choice, allows_parallel_calls=False)
+    grammar = answer_grammar(request, each.form)
+    assert grammar is not None
+    text = next(filter(None, (random_text(grammar, seed, most_bytes=500) for seed in range(9))))
+    is_read = _read(each, _CALL, [text], text).meaning()["calls"] == meant(_CALL)["calls"]
+    return _verdict(is_read and judge(grammar, text.replace("this", "that")) == "refused")
 
 
 CALL_TRIALS: dict[str, Callable[[Family], str]] = {
@@ -181,6 +213,7 @@ CALL_TRIALS: dict[str, Callable[[Family], str]] = {
     "none": _zero,
     "thought": _in_thought,
     "malformed": _malformed,
+    "strict": _strict,
 }
 
 

@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.examples import examples
 from tests.parsing.proof.cut import check_cuts, check_states
 from tests.parsing.proof.family import REFERENCES, family, names
 
-_NUM_CUT, _NUM_STATES = 12, 6
+_NUM_CUT, _NUM_STATES = examples(12), examples(6)
 
 
 @pytest.mark.parametrize("name", REFERENCES)

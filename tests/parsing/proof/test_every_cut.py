@@ -1,4 +1,4 @@
-"""Many calls of every format are read back, wherever the text is cut in two."""
+"""Many calls of every format are read back, wherever the text is cut."""
 
 import pytest
 
@@ -9,5 +9,5 @@ pytestmark = [pytest.mark.registry, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("name", main_names())
-def test_many_calls_are_read_back_from_two_pieces(name: str) -> None:
+def test_many_calls_are_read_back_wherever_they_are_cut(name: str) -> None:
     check_cuts(family(name), 500)

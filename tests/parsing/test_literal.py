@@ -1,5 +1,6 @@
 import ast
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from appliance.parsing.argument import is_object
-from appliance.parsing.call.literal import PYTHON, Dialect, LiteralReader
+from appliance.parsing.literal import PYTHON, Dialect, LiteralReader
 from tests.parsing.call.drawing import PARTS, VALUES
 from tests.parsing.call.writing import is_linear
 
@@ -178,6 +179,31 @@ def test_bare_texts_and_names_stand_for_themselves(text: str, arguments: object)
     assert (json.loads(written), ending, left) == (arguments, "done", "")
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["word " * 200 + "word", "7 " * 300 + "dwarfs", "x" * 399, "y" * 400, "tr ue", "null and void",
+     "e", "-", "9" * 500, 'it\'s "so" \\ <|"|> (1)', "a" + " " * 500 + "b\tc"],
+)  # fmt: skip
+def test_bare_text_may_have_any_length(said: str) -> None:
+    written, ending, left = read(f"a: {said}  ,b:[{said} ]}}", BARE)
+
+    assert (json.loads(written), ending, left) == ({"a": said, "b": [said]}, "done", "")
+
+
+def test_bare_text_is_written_while_it_comes() -> None:
+    reader = LiteralReader(BARE)
+
+    taken, held = [], ""
+    for piece in ("a:tr", "y", ' it "now"', "  ", " \t", "ok ", " ", ",b:1", "2 ", "}"):
+        held += piece
+        held = held[reader.read(held, 0) :]
+        taken.append(reader.taken)
+
+    assert taken == [
+        *('{"a":', '"try', ' it \\"now\\"', "", "", "   \\tok", "", '","b":', "", "12}"),
+    ]
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.sampled_from(["a", "b_1", "ö"]), VALUES, max_size=3))
 def test_what_python_writes_is_read_back(arguments: dict[str, Any]) -> None:
@@ -223,6 +249,16 @@ def _literal_of(text: str) -> list[Any] | None:
         return None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    ["a:b" + " " * 40_000, "a:" + "b " * 20_000, "a:" + "9" * 40_000],
+)
+def test_time_is_linear_in_bare_text(text: str) -> None:
+    assert is_linear(partial(_read_characters, dialect=BARE), text)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["a='" + "\\" * 40_000, "a='''" + "'" * 40_000, "a=" + " " * 40_000, "a=(" + "1," * 20_000,
@@ -232,8 +268,8 @@ def test_time_is_linear_in_the_text(text: str) -> None:
     assert is_linear(_read_characters, text)
 
 
-def _read_characters(text: str) -> None:
-    reader = LiteralReader(PYTHON)
+def _read_characters(text: str, dialect: Dialect = PYTHON) -> None:
+    reader = LiteralReader(dialect)
     held = ""
     for character in text:
         held += character

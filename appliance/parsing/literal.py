@@ -15,6 +15,8 @@ _SPACE = re.compile(r"\s*")
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"} | {
     word: word for word in ("true", "false", "null")
 }
+_BEGUN_CONSTANTS = frozenset(word[:size] for word in _CONSTANTS for size in range(1, len(word) + 1))
+_NUMERIC = re.compile(r"[-+.0-9eE]+")
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _INTEGER = re.compile(r"[+-]?(?:0[xXoObB][0-9a-fA-F_]+|[0-9][0-9_]*)")
 _FLOAT = re.compile(r"[+-]?(?:[0-9][0-9_]*\.?|(?=\.[0-9])\.)[0-9_]*(?:[eE][+-]?[0-9_]+)?")
@@ -83,7 +85,7 @@ class LiteralReader:
     """Reads the arguments of one call. `taken` is what the last `read` added to their JSON text.
 
     It stops where the arguments end (`is_done`), or at what cannot belong to them (`is_broken`).
-    Strings are written while they come, other values at their end, those in round brackets at the
+    Texts are written while they come, other values at their end, those in round brackets at the
     end of these, since they alone do not say whether they are a list. As in JSON, a name may come
     again. A line end in a string is one, and so is a backslash that escapes nothing; an
     apostrophe with a letter behind it ends none. What has no counterpart in JSON is broken.
@@ -101,6 +103,9 @@ class LiteralReader:
         self._place = _Place.ELEMENT
         self._behind_text = _Place.NEXT
         self._quote = ""
+        self._is_in_bare_text = False
+        self._space: list[str] = []
+        """White space in a bare text, which may be behind it."""
         self._certain = ["{"]
         self._written = self._certain
         if first is not None:
@@ -118,7 +123,12 @@ class LiteralReader:
         before = -1
         while before < at < len(text) and not self.is_done and not self.is_broken:
             before = at
-            at = self._read_string(text, at) if self._quote else self._read_token(text, at)
+            if self._quote:
+                at = self._read_string(text, at)
+            elif self._is_in_bare_text:
+                at = self._read_bare_text(text, at)
+            else:
+                at = self._read_token(text, at)
         self.taken = "".join(self._certain)
         self._certain.clear()
         return at
@@ -255,6 +265,11 @@ class LiteralReader:
     def _read_word(self, text: str, at: int) -> int:
         is_name = self._expects_name
         found = self._words[is_name].match(text, at, at + _LONGEST_WORD)
+        if found is not None and not is_name and self._is_bare_text(found[0]):
+            self._begin_element()
+            self._written.append('"')
+            self._is_in_bare_text = True
+            return self._read_bare_text(text, at)
         if found is not None and found.end() == len(text) < at + _LONGEST_WORD:
             return at
         word = found[0].rstrip() if found and len(found[0]) < _LONGEST_WORD else ""
@@ -266,6 +281,29 @@ class LiteralReader:
         self._written.append(written)
         self._place = _Place.SIGN if is_name else _Place.NEXT
         return at + len(word)
+
+    def _is_bare_text(self, begun: str) -> bool:
+        """Say whether a value that begins so can be nothing else."""
+        word = begun.rstrip()
+        is_other = word in _BEGUN_CONSTANTS or _NUMERIC.fullmatch(word) is not None
+        return self._dialect.has_bare_text and (len(begun) == _LONGEST_WORD or not is_other)
+
+    def _read_bare_text(self, text: str, at: int) -> int:
+        found = self._words[False].match(text, at)
+        end = found.end() if found else at
+        solid = text[at:end].rstrip()
+        if solid:
+            said = "".join(self._space) + solid
+            self._written.append(json.dumps(said, ensure_ascii=False)[1:-1])
+            self._space.clear()
+        self._space.append(text[at + len(solid) : end])
+        if end == len(text):
+            return end
+        self._written.append('"')
+        self._space.clear()
+        self._is_in_bare_text = False
+        self._place = _Place.NEXT
+        return self._read_token(text, end)
 
     def _write_name(self, word: str) -> str | None:
         if self._is_call or self._dialect.has_bare_text:
