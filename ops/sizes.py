@@ -1,9 +1,8 @@
 """Measure code lines, functions and nesting, and say what is over the caps: sizes.py FOLDER..."""
 
 import ast
-import io
+import re
 import sys
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,23 +15,35 @@ PACKAGE_LINES = 27_000
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match)
-LAYOUT = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
+BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
+COMMENT_OR_STRING = re.compile(
+    r"""#[^\n]*|("{3}|'{3})(?:\\.|.)*?\1|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL
+)
+
+
+def solid(found: re.Match[str]) -> str:
+    """Return what counts of a comment or a string: nothing, or every line of it."""
+    text = found[0]
+    return "" if text.startswith("#") else "\n".join("s" * (text.count("\n") + 1))
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """Return the statements in a node's blocks, with the handlers and cases among them."""
+    return [child for block in BLOCKS for child in getattr(node, block, ())]
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and every statement in it; expressions hold none, and are most of a tree."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
 
 
 def code_lines(source: str, tree: ast.Module) -> set[int]:
     """Return the numbers of the lines that hold code: no blanks, comments or docstrings."""
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in LAYOUT:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(tree):
+    text = COMMENT_OR_STRING.sub(solid, source)
+    lines = {number for number, line in enumerate(text.split("\n"), 1) if line.strip()}
+    for node in walk(tree):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             docstring = node.body[0]
             lines.difference_update(range(docstring.lineno, (docstring.end_lineno or 0) + 1))
@@ -48,7 +59,7 @@ def count_parameters(function: FunctionNode) -> int:
 def depth(node: ast.AST) -> int:
     """Return how deep branches, loops and try blocks nest in a node; `elif` adds nothing."""
     deepest = 0
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         is_elif = isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]
         if isinstance(child, FunctionNode | ast.ClassDef):
             continue
@@ -62,7 +73,7 @@ def measure(path: Path) -> tuple[int, list[str]]:
     tree = ast.parse(source)
     lines = code_lines(source, tree)
     excesses = [f"{path}: {len(lines)} code lines"] if len(lines) > FILE_LINES else []
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, FunctionNode):
             where = f"{path}:{node.lineno}: {node.name}"
             length = len(lines & set(range(node.lineno, (node.end_lineno or 0) + 1)))

@@ -189,12 +189,14 @@ def clean_environment() -> dict[str, str]:
 def wait_until(
     condition: Callable[[], object], seconds: float = DEADLINE_SECONDS, what: str = "condition"
 ) -> None:
-    """Ask `condition` often until it holds; raises TimeoutError after `seconds`."""
-    deadline = time.monotonic() + seconds
+    """Ask `condition` until it holds, at first often; raises TimeoutError after `seconds`."""
+    begin = time.monotonic()
     while not condition():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begin
+        if waited > seconds:
             raise TimeoutError(f"not within {seconds} s: {what}")
-        time.sleep(0.02)
+        # Asking costs the appliance time that it needs to come to what is waited for.
+        time.sleep(min(0.02 + waited / 20, 0.2))
 
 
 def http_status(url: str) -> int:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
 from tests.chat.tiny import write_model
+from tests.packages import smollm2_directory
 
 VOCAB_SIZE = 258
 # Weights this much larger than usual make the answer depend sharply on every prompt token.
@@ -102,6 +104,20 @@ def write_tiny_model(
     model = module.Model(module.ModelArgs.from_dict(config))
     weights = tree_map(_sharpen, model.parameters())
     mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(weights)))
+    return folder
+
+
+def write_worded_model(folder: Path) -> Path:
+    """Write a tiny llama with SmolLM2's vocabulary, template and context, and return its folder.
+
+    It reads as a real model reads, and at once; what it answers means nothing.
+    """
+    real = smollm2_directory()
+    config = json.loads((real / "config.json").read_text())
+    names = ("vocab_size", "max_position_embeddings")
+    write_tiny_model(folder, "llama", **{name: config[name] for name in names})
+    for file in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        shutil.copyfile(real / file, folder / file)
     return folder
 
 

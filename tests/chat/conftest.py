@@ -1,11 +1,14 @@
 """One tokenizer read twice, by us and by transformers; each module names the `folder`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import transformers
 
 from appliance.chat.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import transformers
 
 
 @pytest.fixture(scope="module")
@@ -14,5 +17,7 @@ def tokenizer(folder: Path) -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def theirs(folder: Path) -> transformers.PreTrainedTokenizerBase:
-    return transformers.AutoTokenizer.from_pretrained(folder)
+def theirs(folder: Path) -> "transformers.PreTrainedTokenizerBase":
+    from transformers import AutoTokenizer  # noqa: PLC0415 - takes a second, for few tests
+
+    return AutoTokenizer.from_pretrained(folder)

@@ -1,4 +1,4 @@
-"""A real model whose template shows tools and thoughts takes what well-known clients send."""
+"""A language model whose template shows tools and thoughts takes what well-known clients send."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,8 @@ import pytest
 
 from tests.appliance_server import running_appliance
 from tests.clients.shape import GENERATING, SHAPES, models
-from tests.packages import sdist_models_folder, smollm2_directory
+from tests.packages import sdist_models_folder
+from tests.tiny_models import write_worded_model
 
 pytestmark = [pytest.mark.mlx, pytest.mark.registry, pytest.mark.timeout(300)]
 
@@ -29,13 +30,14 @@ LIMITS = {
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[httpx.Client]:
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    model = write_worded_model(tmp_path_factory.mktemp("worded"))
     manifest = f"""\
 version: 1
 models:
   - name: chat
     aliases: {json.dumps(models())}
-    source: path:{smollm2_directory()}
+    source: path:{model}
     chat: {{template: "{sdist_models_folder() / TEMPLATE}"}}
     residency: {{preload: true}}
 """

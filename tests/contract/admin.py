@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from tests import plain_http
-from tests.appliance_server import RunningAppliance, wait_until
+from tests.appliance_server import DEADLINE_SECONDS, RunningAppliance, wait_until
 
 
 def status(running: RunningAppliance) -> dict[str, Any]:
@@ -23,14 +23,19 @@ def model_status(running: RunningAppliance, name: str) -> dict[str, Any]:
     return found
 
 
-def wait_number(running: RunningAppliance, number: int, state: str = "converged") -> None:
+def wait_number(
+    running: RunningAppliance,
+    number: int,
+    state: str = "converged",
+    seconds: float = DEADLINE_SECONDS,
+) -> None:
     """Wait until this revision is in force and the appliance is in this state."""
 
     def is_there() -> bool:
         now = status(running)
         return bool(now["number"] == number and now["state"] == state)
 
-    wait_until(is_there, what=f"revision {number} {state}")
+    wait_until(is_there, seconds, f"revision {number} {state}")
 
 
 def save_by_rename(file: Path, text: str) -> None:

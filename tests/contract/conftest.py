@@ -1,4 +1,4 @@
-"""One scripted appliance for every contract test, spoken to by the official SDK."""
+"""Appliances that many contract tests ask: a scripted one, and one with a real model."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,7 @@ import pytest
 from openai import OpenAI
 
 from tests.appliance_server import RunningAppliance, running_appliance
+from tests.packages import smollm2_directory
 
 MANIFEST = """\
 version: 1
@@ -103,3 +104,20 @@ def http(appliance: RunningAppliance) -> Iterator[httpx.Client]:
 def client(appliance: RunningAppliance) -> Iterator[OpenAI]:
     with OpenAI(base_url=f"{appliance.url}/v1", api_key="any", max_retries=0) as openai:
         yield openai
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Iterator[RunningAppliance]:
+    """Serve a small real model as `chat`; it takes half a minute to load where cores are few."""
+    manifest = f"""\
+version: 1
+models:
+  - name: chat
+    source: path:{smollm2_directory()}
+    engine: {{prefill_chunk_tokens: 32}}
+    residency: {{preload: true}}
+    sampling: {{temperature: 0}}
+"""
+    with running_appliance(manifest, {}, is_ready=False) as running:
+        running.wait_ready(120)
+        yield running

@@ -54,7 +54,7 @@ def test_sequence_is_gone_when_its_client_leaves(appliance: RunningAppliance, te
     with stream_chat(appliance.url, text) as response:
         chunks = response.iter_raw()
         next(chunks)
-        assert busy(appliance.url) == (1, 1, 0)
+        wait_until(lambda: busy(appliance.url) == (1, 1, 0), what="it runs")
 
     wait_until(lambda: busy(appliance.url) == (0, 0, 0), 2.0, "the sequence is gone")
 
@@ -158,11 +158,13 @@ def stalled_stream(url: str) -> socket.socket:
     parts = urlsplit(url)
     assert parts.hostname and parts.port
     body = json.dumps(chat_body("flood", stream=True)).encode()
-    head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    # The connection ends with the answer, which is to be read to its end.
+    head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+    request = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.connect((parts.hostname, parts.port))
-    connection.sendall(head + body)
+    connection.sendall(request)
     return connection
 
 

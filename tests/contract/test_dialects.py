@@ -1,7 +1,7 @@
 """One text of a model means the same in every dialect, however it came in pieces."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import httpx
@@ -23,6 +23,16 @@ models:
 """
 
 NUM_DRAWN = 12
+
+Asks = Sequence[tuple[Callable[[httpx.Client, Dialect, str], Answer], int]]
+ASKS: Asks = [
+    (ask_whole, 0),
+    (ask_stream, 1),
+    (ask_stream, 0),
+    (ask_stream, 2),
+    (ask_whole, 1),
+]
+"""How a case is asked for, and the number of its split."""
 
 
 def script(cases: list[Case]) -> str:
@@ -49,14 +59,15 @@ def client(cases: list[Case]) -> Iterator[httpx.Client]:
         yield http
 
 
-def check(client: httpx.Client, dialect: Dialect, number: int, case: Case) -> Answer:
-    """Ask for a case in all its splits, streamed and whole, and return the one answer of all."""
-    asks = [f"case {number} split {index}" for index in range(3)]
-    whole = ask_whole(client, dialect, asks[0])
-    answers = [ask_stream(client, dialect, text) for text in asks]
-    answers.append(ask_whole(client, dialect, asks[1]))
+def check(client: httpx.Client, dialect: Dialect, number: int, case: Case, asks: Asks) -> Answer:
+    """Ask for a case in some splits, and return the one answer of all."""
+    answers = [
+        (ask(client, dialect, f"case {number} split {split}"), case.splits()[split])
+        for ask, split in asks
+    ]
+    whole, _ = answers[0]
 
-    for answer, split in zip(answers, [*case.splits(), list(case.raw)], strict=True):
+    for answer, split in answers:
         assert replace(answer, usage=whole.usage) == whole, (case.raw, split)
         assert answer.usage == (4, len(split))
         assert all(answer.deltas), "an empty delta"
@@ -86,12 +97,19 @@ def check_meaning(answer: Answer, dialect: Dialect, case: Case) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_example_means_the_same_in_every_split(
-    client: httpx.Client, dialect: Dialect, name: str
+@pytest.mark.parametrize(
+    "asks",
+    [
+        pytest.param(ASKS[:2], id="whole and by characters"),
+        pytest.param(ASKS, id="in every split", marks=pytest.mark.slow),
+    ],
+)
+def test_example_means_the_same_however_it_comes(
+    client: httpx.Client, dialect: Dialect, name: str, asks: Asks
 ) -> None:
     case = EXAMPLES[name]
 
-    answer = check(client, dialect, list(EXAMPLES).index(name), case)
+    answer = check(client, dialect, list(EXAMPLES).index(name), case, asks)
 
     if case.text is not None:
         check_meaning(answer, dialect, case)
@@ -103,7 +121,7 @@ def test_mixture_means_the_same_in_every_split(
     client: httpx.Client, cases: list[Case], dialect: Dialect
 ) -> None:
     for number, case in list(enumerate(cases))[len(EXAMPLES) :]:
-        answer = check(client, dialect, number, case)
+        answer = check(client, dialect, number, case, ASKS)
 
         check_meaning(answer, dialect, case)
 

@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from hashlib import sha256
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -73,11 +76,15 @@ def test_served_document_tells_of_every_mounted_route_and_no_other(
 
 
 def check_mutations(running: RunningAppliance, path: str, count: int, start: int) -> None:
-    with httpx.Client(base_url=running.url, headers=KEY, timeout=20) as client:
+    # The plainest client there is: the others take longer than the appliance does.
+    with closing(HTTPConnection(urlsplit(running.url).netloc, timeout=20)) as connection:
         for body in mutated_bodies(path, count, start):
-            response = client.post(path, content=body)
-            assert response.status_code < 500, (response.text[:300], body[:3000])
-            assert response.status_code == 200 or response.json()["error"]["message"], body[:3000]
+            with suppress(ConnectionError):  # a body that is too long is not read to its end
+                connection.request("POST", path, body, KEY)
+            response = connection.getresponse()
+            answer = response.read()
+            assert response.status < 500, (answer[:300], body[:3000])
+            assert response.status == 200 or json.loads(answer)["error"]["message"], body[:3000]
 
 
 @pytest.mark.parametrize("path", BODIES)

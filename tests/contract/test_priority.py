@@ -1,7 +1,7 @@
 """Keys compete for a model by priority, and a request may only lower its key's."""
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from hashlib import sha256
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests import plain_http
 from tests.appliance_server import RunningAppliance, running_appliance, wait_until
-from tests.contract.http import chat_body, metric, post_chat
+from tests.contract.http import PATH, chat_body
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +21,9 @@ def digest(key: str) -> str:
 
 MANIFEST = f"""\
 version: 1
-server: {{endpoints: {{metrics: {{auth: false}}}}}}
+server: {{heartbeat: 200ms}}
 auth_keys:
+  - {{name: ops, key: {{sha256: {digest("ops")}}}, roles: [admin]}}
   - {{name: plain, key: {{sha256: {digest("plain")}}}}}
   - {{name: urgent, key: {{sha256: {digest("urgent")}}}, priority: 10, weight: 2}}
 models:
@@ -31,10 +32,12 @@ models:
   - {{name: lowered, source: "scripted:script.yaml", engine: {{kind: simple}}}}
 """
 SCRIPT = """\
-- match: blocker
-  pieces: [x]
-  first_delay: 1h
+- match: hello
+  pieces: ["tick "]
+  piece_delay: 20ms
+  repeat: 100000
 """
+WITH_THE_ENGINE = ("queue", "prefill")
 
 
 @pytest.fixture(scope="module")
@@ -44,54 +47,55 @@ def appliance() -> Iterator[RunningAppliance]:
         yield running
 
 
-def order_of_end(
+def state(running: RunningAppliance, response: httpx.Response) -> str | None:
+    """Return what the request behind a response waits for."""
+    listed = plain_http.get(
+        f"{running.url}/admin/v1/requests", headers={"authorization": "Bearer ops"}
+    ).json()["requests"]
+    own = response.headers["request-id"]
+    return next((each["state"] for each in listed if each["id"] == own), None)
+
+
+def first_served(
     running: RunningAppliance, model: str, *asked: tuple[str, dict[str, int]]
-) -> list[str]:
-    """Let requests of these keys wait for the model in this order; say in which they ended."""
+) -> str | None:
+    """Let requests of these keys wait for the model in this order; return whose comes first."""
 
-    def ask(key: str, fields: dict[str, int]) -> httpx.Response:
-        body = chat_body("hello", **fields) | {"model": model}
-        return post_chat(running.url, body, authorization=f"Bearer {key}")
+    def ask(key: str, fields: dict[str, int]) -> AbstractContextManager[httpx.Response]:
+        body = chat_body("hello", stream=True, **fields) | {"model": model}
+        headers = {"authorization": f"Bearer {key}"}
+        return plain_http.stream("POST", running.url + PATH, json=body, headers=headers, timeout=30)
 
-    def has_waiting(number: int) -> bool:
-        return metric(running.url, "vllm_mlx_requests_waiting", model=model) == number
+    def served() -> str | None:
+        return next((key for key in waiting if state(running, waiting[key]) == "decode"), None)
 
-    def is_blocked() -> bool:
-        return metric(running.url, "vllm_mlx_requests_running", model=model) == 1
+    waiting: dict[str, httpx.Response] = {}
+    with ExitStack() as stack:
+        with ask("plain", {}) as blocker:
+            wait_until(lambda: state(running, blocker) == "decode")
+            for key, fields in asked:
+                waiting[key] = stack.enter_context(ask(key, fields))
+                wait_until(partial(_is_with_the_engine, running, waiting[key]))
+            assert served() is None
+        wait_until(served)
+        return served()
 
-    def ended() -> list[str]:
-        lines = running.logs()[num_lines:]
-        return [line["key"] for line in lines if line.get("finish_reason") == "stop"]
 
-    answers: list[Future[httpx.Response]] = []
-
-    num_lines = len(running.logs())
-    url, headers = f"{running.url}/v1/chat/completions", {"authorization": "Bearer plain"}
-    with ThreadPoolExecutor(len(asked)) as pool:
-        body = chat_body("blocker", stream=True) | {"model": model}
-        with plain_http.stream("POST", url, json=body, headers=headers):
-            wait_until(is_blocked)
-            for number, (key, fields) in enumerate(asked, start=1):
-                answers.append(pool.submit(ask, key, fields))
-                wait_until(partial(has_waiting, number))
-    assert [answer.result().status_code for answer in answers] == [200] * len(asked)
-    wait_until(lambda: len(ended()) == len(asked), what="every answer is logged")
-    return ended()
+def _is_with_the_engine(running: RunningAppliance, response: httpx.Response) -> bool:
+    return state(running, response) in WITH_THE_ENGINE
 
 
 def test_urgent_key_goes_first(appliance: RunningAppliance) -> None:
-    order = order_of_end(appliance, "first", ("plain", {}), ("urgent", {}))
-
-    assert order == ["urgent", "plain"]
+    assert first_served(appliance, "first", ("plain", {}), ("urgent", {})) == "urgent"
 
 
 def test_request_cannot_raise_its_keys_priority(appliance: RunningAppliance) -> None:
-    order = order_of_end(appliance, "raised", ("plain", {"priority": 100}), ("urgent", {}))
+    asked = [("plain", {"priority": 100}), ("urgent", {})]
 
-    assert order == ["urgent", "plain"]
+    assert first_served(appliance, "raised", *asked) == "urgent"
 
 
 def test_request_can_lower_its_keys_priority(appliance: RunningAppliance) -> None:
-    order = order_of_end(appliance, "lowered", ("urgent", {"priority": -1}), ("plain", {}))
+    asked = [("urgent", {"priority": -1}), ("plain", {})]
 
-    assert order == ["plain", "urgent"]
+    assert first_served(appliance, "lowered", *asked) == "plain"

@@ -1,5 +1,7 @@
 """A profile answers under its own name, out of the memory of the model it is like."""
 
+from pathlib import Path
+
 import psutil
 import pytest
 
@@ -7,7 +9,7 @@ from tests import plain_http
 from tests.appliance_server import RunningAppliance, running_appliance
 from tests.contract.admin import put, wait_number
 from tests.contract.http import chat_body, post_chat
-from tests.packages import smollm2_directory
+from tests.tiny_models import write_tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -40,18 +42,18 @@ def test_profile_is_listed_and_answers_out_of_its_models_worker() -> None:
 
 
 def _prompt_tokens(running: RunningAppliance, model: str) -> int:
-    answer = post_chat(running.url, {**chat_body("one two three", max_tokens=1), "model": model})
+    answer = post_chat(running.url, {**chat_body("123", max_tokens=1), "model": model})
     num_tokens: int = answer.json()["usage"]["prompt_tokens"]
     return num_tokens
 
 
 @pytest.mark.mlx
-@pytest.mark.registry
-def test_profile_and_edit_have_templates_of_their_own_on_one_worker() -> None:
+def test_profile_and_edit_have_templates_of_their_own_on_one_worker(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path, "llama")
     manifest = f"""\
 version: 1
 models:
-  - {{name: chat, source: "path:{smollm2_directory()}", residency: {{preload: true}}}}
+  - {{name: chat, source: "path:{model}", residency: {{preload: true}}}}
   - {{name: bare, like: chat, chat: {{template: bare.jinja}}}}
   - {{name: broken, like: chat, chat: {{template: absent.jinja}}}}
 """

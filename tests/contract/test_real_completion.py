@@ -7,7 +7,7 @@ from openai import BadRequestError, OpenAI
 from openai.types import CompletionChoice
 
 from appliance.chat.tokenizer import Tokenizer
-from tests.appliance_server import running_appliance
+from tests.appliance_server import RunningAppliance
 from tests.packages import smollm2_directory
 
 pytestmark = [pytest.mark.mlx, pytest.mark.registry, pytest.mark.timeout(300)]
@@ -18,19 +18,9 @@ PARIS = "".join(TOKENS)
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[OpenAI]:
-    manifest = f"""\
-version: 1
-models:
-  - name: text
-    source: path:{smollm2_directory()}
-    residency: {{preload: true}}
-    sampling: {{temperature: 0}}
-"""
-    with running_appliance(manifest, {}, is_ready=False) as running:
-        running.wait_ready(120)
-        with OpenAI(base_url=f"{running.url}/v1", api_key="any", max_retries=0) as openai:
-            yield openai
+def client(smollm2: RunningAppliance) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{smollm2.url}/v1", api_key="any", max_retries=0) as openai:
+        yield openai
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +30,7 @@ def ids() -> list[int]:
 
 def complete(client: OpenAI, prompt: object, **fields: object) -> list[CompletionChoice]:
     body = {"prompt": prompt, "max_tokens": len(TOKENS)} | fields
-    return client.completions.create(model="text", prompt="", extra_body=body).choices
+    return client.completions.create(model="chat", prompt="", extra_body=body).choices
 
 
 def test_text_goes_on_as_its_token_ids_do(client: OpenAI, ids: list[int]) -> None:
@@ -52,7 +42,7 @@ def test_text_goes_on_as_its_token_ids_do(client: OpenAI, ids: list[int]) -> Non
 def test_token_ids_are_echoed_as_text(client: OpenAI, ids: list[int]) -> None:
     choices = complete(client, [ids, ids[:2]], echo=True, n=2, max_tokens=1)
     chunks = client.completions.create(
-        model="text", prompt=ids, echo=True, max_tokens=1, stream=True
+        model="chat", prompt=ids, echo=True, max_tokens=1, stream=True
     )
 
     assert [each.text for each in choices[:2]] == [FRANCE + " Paris"] * 2
@@ -77,7 +67,7 @@ def test_streamed_logprobs_are_those_of_the_whole_answer(client: OpenAI) -> None
     whole = complete(client, FRANCE, logprobs=1)[0].logprobs
 
     chunks = client.completions.create(
-        model="text", prompt=FRANCE, max_tokens=len(TOKENS), logprobs=1, stream=True
+        model="chat", prompt=FRANCE, max_tokens=len(TOKENS), logprobs=1, stream=True
     )
 
     parts = [logprobs for chunk in chunks if (logprobs := chunk.choices[0].logprobs)]

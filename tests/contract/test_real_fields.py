@@ -1,13 +1,14 @@
 """Every sampling field changes what a real model says, over HTTP and through the official SDK."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletion
 
 from appliance.chat.tokenizer import Tokenizer
-from tests.appliance_server import RunningAppliance, running_appliance
+from tests.appliance_server import RunningAppliance
 from tests.packages import smollm2_directory
 
 pytestmark = [pytest.mark.mlx, pytest.mark.registry, pytest.mark.timeout(300)]
@@ -17,28 +18,13 @@ PARIS = "The capital of France is Paris."
 
 
 @pytest.fixture(scope="module")
-def appliance() -> Iterator[RunningAppliance]:
-    manifest = f"""\
-version: 1
-models:
-  - name: chat
-    source: path:{smollm2_directory()}
-    residency: {{preload: true}}
-    sampling: {{temperature: 0}}
-"""
-    with running_appliance(manifest, {}, is_ready=False) as running:
-        running.wait_ready(120)
-        yield running
-
-
-@pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     return Tokenizer.load(smollm2_directory())
 
 
 @pytest.fixture
-def client(appliance: RunningAppliance) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{appliance.url}/v1", api_key="any", max_retries=0) as openai:
+def client(smollm2: RunningAppliance) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{smollm2.url}/v1", api_key="any", max_retries=0) as openai:
         yield openai
 
 
@@ -79,12 +65,14 @@ def test_bias_forces_a_token(client: OpenAI, tokenizer: Tokenizer) -> None:
 
 @pytest.mark.parametrize("fields", [{"presence_penalty": 2}, {"temperature": 2, "seed": 7}])
 def test_field_changes_the_answer(client: OpenAI, fields: dict[str, float | int]) -> None:
-    plain = answer_text(client, ignore_eos=True)
+    def ask(fields: dict[str, float | int]) -> str:
+        return answer_text(client, ignore_eos=True, **fields)
 
-    changed = answer_text(client, ignore_eos=True, **fields)
+    with ThreadPoolExecutor(3) as pool:
+        plain, changed, again = pool.map(ask, ({}, fields, fields))
 
     assert changed != plain
-    assert changed == answer_text(client, ignore_eos=True, **fields)
+    assert changed == again
 
 
 def test_min_tokens_keeps_the_answer_going(client: OpenAI) -> None:

@@ -1,4 +1,4 @@
-"""Messages over a real language model: what is counted, what is too long, what is clamped."""
+"""Messages over a language model: what is counted, what is too long, what is clamped."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,18 +8,20 @@ from anthropic import Anthropic, BadRequestError
 from anthropic.types import ToolParam
 
 from tests.appliance_server import running_appliance
-from tests.packages import sdist_models_folder, smollm2_directory
+from tests.packages import sdist_models_folder
+from tests.tiny_models import write_worded_model
 
 pytestmark = [pytest.mark.mlx, pytest.mark.registry]
 
 
 @pytest.fixture(scope="module")
-def claude() -> Iterator[Anthropic]:
+def claude(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Anthropic]:
+    model = write_worded_model(tmp_path_factory.mktemp("worded"))
     manifest = f"""\
 version: 1
 models:
   - name: chat
-    source: path:{smollm2_directory()}
+    source: path:{model}
     engine: {{max_context_tokens: 600}}
     residency: {{preload: true}}
     sampling: {{temperature: 0}}

@@ -9,7 +9,7 @@ from mlx_lm.utils import load_model
 from openai import BadRequestError, OpenAI
 
 from appliance.chat.tokenizer import Tokenizer
-from tests.appliance_server import RunningAppliance, running_appliance, wait_until
+from tests.appliance_server import RunningAppliance, wait_until
 from tests.contract.http import chat_body, metric, post_chat, stream_chat
 from tests.packages import smollm2_directory
 
@@ -18,24 +18,9 @@ pytestmark = [pytest.mark.mlx, pytest.mark.registry]
 FRANCE = "What is the capital of France?"
 
 
-@pytest.fixture(scope="module")
-def appliance() -> Iterator[RunningAppliance]:
-    manifest = f"""\
-version: 1
-models:
-  - name: chat
-    source: path:{smollm2_directory()}
-    engine: {{prefill_chunk_tokens: 32}}
-    residency: {{preload: true}}
-    sampling: {{temperature: 0}}
-"""
-    with running_appliance(manifest, {}) as running:
-        yield running
-
-
 @pytest.fixture
-def client(appliance: RunningAppliance) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{appliance.url}/v1", api_key="any", max_retries=0) as openai:
+def client(smollm2: RunningAppliance) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{smollm2.url}/v1", api_key="any", max_retries=0) as openai:
         yield openai
 
 
@@ -52,12 +37,12 @@ def test_model_knows_the_capital_of_france(client: OpenAI) -> None:
     assert whole.choices[0].finish_reason == "stop"
 
 
-def test_greedy_answer_equals_plain_generation(appliance: RunningAppliance) -> None:
+def test_greedy_answer_equals_plain_generation(smollm2: RunningAppliance) -> None:
     folder = smollm2_directory()
     tokenizer = Tokenizer.load(folder)
     model, _ = load_model(folder)
     answer = post_chat(
-        appliance.url,
+        smollm2.url,
         chat_body("Count to five and explain 🌊 waves.", max_tokens=32, ignore_eos=True),
     ).json()
     prompt = (
@@ -77,29 +62,29 @@ def test_greedy_answer_equals_plain_generation(appliance: RunningAppliance) -> N
     assert answer["usage"]["completion_tokens"] == 32
 
 
-def test_sequence_is_gone_when_its_client_leaves_in_prefill(appliance: RunningAppliance) -> None:
+def test_sequence_is_gone_when_its_client_leaves_in_prefill(smollm2: RunningAppliance) -> None:
     def batch_size() -> float:
-        return metric(appliance.url, "vllm_mlx_batch_size", model="chat")
+        return metric(smollm2.url, "vllm_mlx_batch_size", model="chat")
 
-    first_texts = metric(appliance.url, "vllm_mlx_time_to_first_token_seconds_count", model="chat")
+    first_texts = metric(smollm2.url, "vllm_mlx_time_to_first_token_seconds_count", model="chat")
 
-    with stream_chat(appliance.url, "word " * 3000):
+    with stream_chat(smollm2.url, "word " * 3000):
         wait_until(lambda: batch_size() == 1, what="the prompt is being read")
 
     wait_until(lambda: batch_size() == 0, 5.0, "the sequence is gone")
     assert first_texts == metric(
-        appliance.url, "vllm_mlx_time_to_first_token_seconds_count", model="chat"
+        smollm2.url, "vllm_mlx_time_to_first_token_seconds_count", model="chat"
     )
 
 
-def test_answer_in_a_crowd_is_the_answer_alone(appliance: RunningAppliance) -> None:
+def test_answer_in_a_crowd_is_the_answer_alone(smollm2: RunningAppliance) -> None:
     body = chat_body("Name three colours.", max_tokens=16)
-    alone = post_chat(appliance.url, body).json()["choices"][0]["message"]["content"]
+    alone = post_chat(smollm2.url, body).json()["choices"][0]["message"]["content"]
 
-    with stream_chat(appliance.url, "Tell me a story.", ignore_eos=True) as crowd:
+    with stream_chat(smollm2.url, "Tell me a story.", ignore_eos=True) as crowd:
         chunks = crowd.iter_raw()
         next(chunks)
-        together = post_chat(appliance.url, body).json()["choices"][0]["message"]["content"]
+        together = post_chat(smollm2.url, body).json()["choices"][0]["message"]["content"]
 
     assert together == alone
 

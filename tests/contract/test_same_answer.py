@@ -1,12 +1,13 @@
 """One conversation with a real model goes alike through every dialect."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
 
 from tests.appliance_server import RunningAppliance
-from tests.contract.test_real_model import appliance as appliance  # noqa: PLC0414 - a fixture
 from tests.dialect.answer import Answer, Json
 from tests.dialect.chat import CHAT
 from tests.dialect.completion import COMPLETION
@@ -25,8 +26,8 @@ Answerer = Callable[[httpx.Client, Turns], Answer]
 
 
 @pytest.fixture
-def client(appliance: RunningAppliance) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=appliance.url, timeout=60) as http:
+def client(smollm2: RunningAppliance) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=smollm2.url, timeout=60) as http:
         yield http
 
 
@@ -76,12 +77,14 @@ def talk(client: httpx.Client, answer: Answerer) -> list[Answer]:
 
 
 def test_conversation_goes_alike_through_every_dialect(client: httpx.Client) -> None:
-    chat = talk(client, by_chat)
+    answerers = (by_chat, by_completions, by_responses, by_messages)
+
+    with ThreadPoolExecutor(len(answerers)) as pool:
+        chat, *others = pool.map(partial(talk, client), answerers)
 
     assert all(answer.text for answer in chat)
     assert "Paris" in chat[0].text
-    for answerer in (by_completions, by_responses, by_messages):
-        assert talk(client, answerer) == chat
+    assert others == [chat] * 3
 
 
 def test_wrong_token_of_the_prompt_changes_the_answer(client: httpx.Client) -> None:
@@ -94,6 +97,8 @@ def test_wrong_token_of_the_prompt_changes_the_answer(client: httpx.Client) -> N
     ]
     wrong = [italy if token == france else token for token in right]
 
+    answer = complete(client, right).text
+
     assert wrong != right
-    assert complete(client, wrong).text != complete(client, right).text
-    assert complete(client, right).text == by_chat(client, turns).text
+    assert complete(client, wrong).text != answer
+    assert answer == by_chat(client, turns).text

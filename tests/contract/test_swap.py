@@ -144,7 +144,7 @@ models:
 @pytest.mark.mlx
 @pytest.mark.registry
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_real_model_is_swapped_while_it_answers() -> None:
     manifest = f"""\
 version: 1
@@ -157,13 +157,17 @@ models:
     verify: {{prompts: [{{ask: "What is the capital of France?", expect: Paris}}]}}
 """
     question = chat_body("What is the capital of France?", max_tokens=16)
-    with running_appliance(manifest, {}) as running, ThreadPoolExecutor(4) as pool:
+    with (
+        running_appliance(manifest, {}, is_ready=False) as running,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        running.wait_ready(120)
         old = model_status(running, "chat")["worker_pid"]
         stop = threading.Event()
         asking = [pool.submit(_keep_posting, running, question, stop) for _ in range(4)]
 
         put(running, manifest.replace("max_sequences: 4", "max_sequences: 3")).raise_for_status()
-        wait_number(running, 2)
+        wait_number(running, 2, seconds=120)
         stop.set()
         texts = {text for each in asking for text in each.result()}
 

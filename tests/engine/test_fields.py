@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +98,20 @@ def _wishes(original: Original) -> dict[str, Submit]:
     return {wish.id: wish for wish in wishes}
 
 
+@pytest.fixture(scope="module")
+def alone(original: Original) -> dict[str, Answer]:
+    """What is answered to each wish while there is no other."""
+    wishes = _wishes(original)
+    stage = Stage(load_body, original.folder, EngineSettings(max_sequences=8))
+    stage.play(chain.from_iterable(stage.ended(wish) for wish in wishes.values()))
+    return {name: stage.answers[name] for name in wishes}
+
+
 @pytest.mark.parametrize("kind", _KINDS)
 def test_every_field_changes_the_answer_and_nobody_elses(
-    original: Original, kind: EngineKind
+    original: Original, alone: dict[str, Answer], kind: EngineKind
 ) -> None:
     wishes = _wishes(original)
-    alone = {name: _ask(original, "batched", wish)[0] for name, wish in wishes.items()}
 
     crowd = dict(zip(wishes, _ask(original, kind, *wishes.values()), strict=True))
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from appliance.errors import ManifestError
 from appliance.manifest.load import load_manifest, load_manifest_text
+from tests.examples import examples
 
 GOOD = (Path(__file__).parent / "testdata" / "defaults.good.yaml").read_text(encoding="utf-8")
 TOKENS = [
@@ -21,13 +22,13 @@ fragments = st.lists(st.one_of(st.sampled_from(TOKENS), st.text(max_size=3)), ma
 texts = fragments.map("".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(texts)
 def test_arbitrary_text_raises_nothing_but_manifest_error(text: str) -> None:
     assert_loads_or_explains(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(texts, st.integers(0, len(GOOD)), st.integers(0, 30))
 def test_damaged_manifest_raises_nothing_but_manifest_error(
     text: str, start: int, length: int
@@ -35,7 +36,7 @@ def test_damaged_manifest_raises_nothing_but_manifest_error(
     assert_loads_or_explains(GOOD[:start] + text + GOOD[start + length :])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_raise_nothing_but_manifest_error(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
@@ -49,7 +50,7 @@ def test_arbitrary_bytes_raise_nothing_but_manifest_error(
         assert error.problems
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(range(GOOD.count(": ") + 1)), st.booleans())
 def test_expanded_value_never_shows_wherever_it_stands(place: int, in_quotes: bool) -> None:
     parts = GOOD.split(": ")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.manifest.node import TreeError, compose, compose_exactly
+from tests.examples import examples
 
 TESTDATA = Path(__file__).parent / "testdata"
 FILES = sorted(path.name for path in TESTDATA.glob("*.yaml"))
@@ -24,7 +25,7 @@ def test_file_is_read_alike(name: str) -> None:
     assert_alike((TESTDATA / name).read_text(encoding="utf-8"))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(texts)
 def test_text_is_read_alike(text: str) -> None:
     assert_alike(text)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from appliance.manifest.load import LoadedManifest, load_manifest_text
 from appliance.manifest.spec import ModelSpec
 from appliance.manifest.tree import read_tree
+from tests.examples import examples
 
 TESTDATA = Path(__file__).parent / "testdata"
 TEXT = """\
@@ -80,7 +81,7 @@ def test_value_said_in_defaults_means_the_same_as_in_every_model() -> None:
     assert inside.revision == above.revision
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.sampled_from(["served", "profiles", "defaults"]), st.randoms(use_true_random=False))
 def test_no_order_of_keys_changes_the_revision(name: str, chance: random.Random) -> None:
     text = (TESTDATA / f"{name}.good.yaml").read_text(encoding="utf-8")

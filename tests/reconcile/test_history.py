@@ -24,6 +24,7 @@ from hypothesis.stateful import (
 
 from appliance.errors import HistoryFailed, StateFolderInUse
 from appliance.reconcile.history import Act, History, Override, Revision
+from tests.examples import examples
 
 RECORD_FOREVER = """
 import sys
@@ -321,5 +322,6 @@ class HistoryModel(RuleBasedStateMachine):
 
 def test_history_agrees_with_a_list() -> None:
     run_state_machine_as_test(
-        HistoryModel, settings=settings(max_examples=30, stateful_step_count=20, deadline=None)
+        HistoryModel,
+        settings=settings(max_examples=examples(30), stateful_step_count=20, deadline=None),
     )

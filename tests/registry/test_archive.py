@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from appliance.errors import SourceError
 from appliance.registry.archive import extract_member
+from tests.examples import examples
 from tests.registry.ground import write_tar
 
 BODY = bytes(range(256)) * 99
@@ -166,7 +167,7 @@ def test_extract_member_lets_errors_of_the_disk_through(tmp_path: Path) -> None:
         extract_member(archive, None, tmp_path / ("n" * 300), source="test")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.dictionaries(NAMES, st.binary(max_size=50), min_size=1, max_size=6))
 def test_extract_member_gives_back_what_was_packed(files: dict[str, bytes]) -> None:
     clashing = any(a != b and b.startswith(f"{a}/") for a in files for b in files)

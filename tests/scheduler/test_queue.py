@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from appliance.scheduler.queue import WaitingQueue
 from appliance.scheduler.sequence import Sequence
+from tests.examples import examples
 
 
 def _queue(sequences: Iterable[Sequence]) -> WaitingQueue:
@@ -205,7 +206,7 @@ class _Saturation:
 _weights = st.lists(st.integers(1, 20), min_size=2, max_size=6)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(_weights, st.integers(1, 16), st.integers(0, 1000))
 def test_saturated_keys_share_by_weight(weights: list[int], slots: int, seed: int) -> None:
     saturation = _Saturation(weights, slots, random.Random(seed))

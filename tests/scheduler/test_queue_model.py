@@ -16,6 +16,7 @@ from hypothesis.stateful import (
 
 from appliance.scheduler.queue import WaitingQueue
 from appliance.scheduler.sequence import Sequence
+from tests.examples import examples
 
 _WEIGHTS = {"a": 1.0, "b": 2.0, "c": 4.0, "d": 0.5}
 _index = st.integers(0, 1000)
@@ -168,5 +169,5 @@ class _Model(RuleBasedStateMachine):
 
 def test_queue_agrees_with_its_model() -> None:
     run_state_machine_as_test(
-        _Model, settings=settings(max_examples=50, stateful_step_count=50, deadline=None)
+        _Model, settings=settings(max_examples=examples(50), stateful_step_count=50, deadline=None)
     )

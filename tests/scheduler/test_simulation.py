@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from appliance.scheduler.queue import WaitingQueue
 from appliance.scheduler.room import KvLayer, KvShape, columns_for, preemption_order, rows_for
 from appliance.scheduler.sequence import Sequence
+from tests.examples import examples
 
 _SHAPE = KvShape((KvLayer(2), KvLayer(3, window=512)), row_bytes=100)
 _MOST_ROWS = 8
@@ -127,7 +128,7 @@ _visits = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(_visits, min_size=1, max_size=30), st.floats(1.0, 5.0))
 def test_engine_serves_everybody_once_within_its_budget(
     visits: list[_Visit], plenty: float

@@ -33,6 +33,7 @@ def model_folder(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_completion_makes_a_tokenizer_from_sentence_piece(tmp_path: Path) -> None:
     folder = model_folder(tmp_path)
     reference = SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))

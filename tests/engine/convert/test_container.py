@@ -13,6 +13,7 @@ from appliance.engine.convert.container import open_container
 from appliance.engine.convert.conversion import convert
 from appliance.errors import SourceError
 from tests.engine.convert.tiny_gguf import TinyLlama
+from tests.examples import examples
 
 HUGE = [number.to_bytes(8, "little") for number in (2**63 - 1, 2**40, 2**32 - 1, 0)]
 
@@ -64,7 +65,7 @@ def test_container_refuses_what_is_no_gguf(content: bytes, reason: str, tmp_path
     assert reason in reason_of_refusal(content, tmp_path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_container_refuses_every_truncated_file(whole: Path, data: st.DataObject) -> None:
     content = whole.read_bytes()
@@ -73,7 +74,7 @@ def test_container_refuses_every_truncated_file(whole: Path, data: st.DataObject
     assert reason_of_refusal(content[:length], whole.parent)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(data=st.data())
 def test_container_survives_any_damage(whole: Path, data: st.DataObject) -> None:
     content = bytearray(whole.read_bytes())
