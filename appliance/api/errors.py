@@ -83,7 +83,8 @@ def error_headers(error: BaseException) -> dict[str, str]:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after_seconds)))
     if isinstance(error, errors.EngineStopped):
         headers["retry-after"] = "1"
-    if isinstance(error, errors.Draining):
+    # What is left of a body that was not read to its end would be taken for the next request.
+    if isinstance(error, errors.Draining | errors.PayloadTooLarge | errors.BodyTimeout):
         headers["connection"] = "close"
     if isinstance(error, errors.Unauthenticated):
         headers["www-authenticate"] = "Bearer"

@@ -102,7 +102,10 @@ def test_huge_body_is_413(appliance: RunningAppliance) -> None:
 def test_huge_chunked_body_is_413(appliance: RunningAppliance) -> None:
     chunks = (b"x" * 2**16 for _ in range(64))
 
-    check_error(plain_http.post(appliance.url + PATH, content=chunks), 413)
+    response = plain_http.post(appliance.url + PATH, content=chunks)
+
+    check_error(response, 413)
+    assert response.headers["connection"] == "close"
 
 
 def test_body_that_never_comes_is_408(appliance: RunningAppliance) -> None:
@@ -115,6 +118,7 @@ def test_body_that_never_comes_is_408(appliance: RunningAppliance) -> None:
         answer = connection.recv(65536)
 
     assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"\r\nconnection: close\r\n" in answer
 
 
 @pytest.mark.parametrize(
