@@ -24,7 +24,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 preload_blas()
 
-settings.register_profile("fast", max_examples=25)
+settings.register_profile("fast", max_examples=10)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,7 +1,7 @@
 """One text of a model means the same in every dialect, however it came in pieces."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import httpx
@@ -13,6 +13,9 @@ from tests.dialect.case import EXAMPLES, MARKERS, Case, drawn_cases
 from tests.dialect.script import rule, script_text
 from tests.dialect.table import DIALECTS, ask_stream, ask_whole
 
+# Five answers of each text in each dialect; test_format has some of the kind in the fast part.
+pytestmark = pytest.mark.slow
+
 MANIFEST = """\
 version: 1
 models:
@@ -23,16 +26,6 @@ models:
 """
 
 NUM_DRAWN = 12
-
-Asks = Sequence[tuple[Callable[[httpx.Client, Dialect, str], Answer], int]]
-ASKS: Asks = [
-    (ask_whole, 0),
-    (ask_stream, 1),
-    (ask_stream, 0),
-    (ask_stream, 2),
-    (ask_whole, 1),
-]
-"""How a case is asked for, and the number of its split."""
 
 
 def script(cases: list[Case]) -> str:
@@ -59,15 +52,14 @@ def client(cases: list[Case]) -> Iterator[httpx.Client]:
         yield http
 
 
-def check(client: httpx.Client, dialect: Dialect, number: int, case: Case, asks: Asks) -> Answer:
-    """Ask for a case in some splits, and return the one answer of all."""
-    answers = [
-        (ask(client, dialect, f"case {number} split {split}"), case.splits()[split])
-        for ask, split in asks
-    ]
-    whole, _ = answers[0]
+def check(client: httpx.Client, dialect: Dialect, number: int, case: Case) -> Answer:
+    """Ask for a case in all its splits, streamed and whole, and return the one answer of all."""
+    asks = [f"case {number} split {index}" for index in range(3)]
+    whole = ask_whole(client, dialect, asks[0])
+    answers = [ask_stream(client, dialect, text) for text in asks]
+    answers.append(ask_whole(client, dialect, asks[1]))
 
-    for answer, split in answers:
+    for answer, split in zip(answers, [*case.splits(), list(case.raw)], strict=True):
         assert replace(answer, usage=whole.usage) == whole, (case.raw, split)
         assert answer.usage == (4, len(split))
         assert all(answer.deltas), "an empty delta"
@@ -97,31 +89,23 @@ def check_meaning(answer: Answer, dialect: Dialect, case: Case) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize("name", EXAMPLES)
-@pytest.mark.parametrize(
-    "asks",
-    [
-        pytest.param(ASKS[:2], id="whole and by characters"),
-        pytest.param(ASKS, id="in every split", marks=pytest.mark.slow),
-    ],
-)
-def test_example_means_the_same_however_it_comes(
-    client: httpx.Client, dialect: Dialect, name: str, asks: Asks
+def test_example_means_the_same_in_every_split(
+    client: httpx.Client, dialect: Dialect, name: str
 ) -> None:
     case = EXAMPLES[name]
 
-    answer = check(client, dialect, list(EXAMPLES).index(name), case, asks)
+    answer = check(client, dialect, list(EXAMPLES).index(name), case)
 
     if case.text is not None:
         check_meaning(answer, dialect, case)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 def test_mixture_means_the_same_in_every_split(
     client: httpx.Client, cases: list[Case], dialect: Dialect
 ) -> None:
     for number, case in list(enumerate(cases))[len(EXAMPLES) :]:
-        answer = check(client, dialect, number, case, ASKS)
+        answer = check(client, dialect, number, case)
 
         check_meaning(answer, dialect, case)
 

@@ -3,6 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
+# The layers say so too; this one takes a start of the gateway.
+pytestmark = pytest.mark.slow
+
 FORBIDDEN = {"gguf", "huggingface_hub", "mlx", "mlx_lm", "numpy", "tokenizers", "transformers"}
 
 

@@ -56,6 +56,7 @@ def test_locks_pin_a_package_once() -> None:
     assert not any(name in base for lock in others for name, _ in PIN.findall(lock.read_text()))
 
 
+@pytest.mark.slow
 def test_installed_packages_fit_together() -> None:
     command = [sys.executable, "-m", "pip", "check", "--disable-pip-version-check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

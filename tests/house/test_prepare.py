@@ -40,6 +40,7 @@ def test_up_says_that_python_is_missing(project: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["up", "test"])
 def test_script_says_that_an_extra_is_unknown(project: Path, script: str) -> None:
     (project / "requirements-dev.lock").touch()

@@ -8,6 +8,7 @@ from appliance.parsing.format import AnswerFormat
 from appliance.parsing.parsed import CallArguments, CallClosed, CallOpened, Parsed, Text, Thought
 from appliance.parsing.parser import AnswerParser
 from appliance.parsing.toolbox import Toolbox
+from tests.examples import some
 
 BOTH = AnswerFormat(reasoning="qwen3", tools="hermes")
 TOOLBOX = Toolbox([Tool("get_weather"), Tool("now")])
@@ -54,9 +55,9 @@ def read(text: str, *, begun: str = "") -> list[Part]:
 
 
 def splits(text: str) -> Iterator[list[str]]:
-    """Yield the text in single characters, and in two pieces, cut everywhere."""
+    """Yield the text in single characters, and in two pieces, cut everywhere or at some places."""
     yield list(text)
-    for cut in range(len(text) + 1):
+    for cut in some(range(len(text) + 1), text):
         yield [text[:cut], text[cut:]]
 
 

@@ -13,6 +13,7 @@ from appliance.parsing.grammar.answer import answer_grammar
 from appliance.parsing.grammar.rules import Rules
 from appliance.parsing.parsed import Text
 from appliance.parsing.toolbox import Toolbox
+from tests.examples import some
 from tests.parsing.answer_reading import Part, fold, read_pieces
 from tests.parsing.grammar.trial import judge, random_text
 
@@ -49,7 +50,7 @@ def _verdict(form: AnswerFormat, text: str, structure: Structure) -> str:
 def _read(form: AnswerFormat, text: str, toolbox: Toolbox = _TOOLBOX) -> list[Part]:
     """Return what is read, once it is the same at once, by letters and cut in some places."""
     begun = _BEGUN.get(form.tools, "")
-    cuts = range(1, len(text), len(text) // 8 + 1)
+    cuts = some(range(1, len(text), len(text) // 8 + 1), text)
     ways = [list(text), *([text[:cut], text[cut:]] for cut in cuts)]
     whole = fold(read_pieces([text], form, toolbox, begun=begun))
     for way in ways:

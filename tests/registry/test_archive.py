@@ -110,12 +110,17 @@ def test_extract_member_refuses_a_symbolic_link_in_a_wheel(tmp_path: Path) -> No
     assert "link or device" in reason
 
 
-@pytest.mark.parametrize("member", ["bomb", "fine"])
-def test_extract_member_refuses_a_decompression_bomb(tmp_path: Path, member: str) -> None:
+@pytest.fixture(scope="module")
+def bomb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = {"a-1/bomb": bytes(80 * 2**20), "a-1/fine": b"x"}
-    archive = write_tar(tmp_path / "a-1.tar.gz", files)
+    return write_tar(tmp_path_factory.mktemp("bomb") / "a-1.tar.gz", files)
 
-    reason = refusal(archive, member, tmp_path / "out")
+
+@pytest.mark.parametrize("member", ["bomb", "fine"])
+def test_extract_member_refuses_a_decompression_bomb(
+    bomb: Path, tmp_path: Path, member: str
+) -> None:
+    reason = refusal(bomb, member, tmp_path / "out")
 
     assert "absurdly more" in reason
     assert not (tmp_path / "out").exists()

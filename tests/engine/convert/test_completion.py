@@ -11,6 +11,9 @@ from appliance.engine.convert.completion import ensure_tokenizer
 from appliance.errors import SourceError
 from tests.chat.tiny import write_byte_pair_model
 
+# transformers is slow to import.
+pytestmark = pytest.mark.slow
+
 TEXTS = ("the quick brown fox", "two  spaces ", "caf\u00e9 \U0001f999", "jumps over it\nagain")
 
 
@@ -33,7 +36,6 @@ def model_folder(path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
 def test_completion_makes_a_tokenizer_from_sentence_piece(tmp_path: Path) -> None:
     folder = model_folder(tmp_path)
     reference = SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))

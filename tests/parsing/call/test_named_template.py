@@ -27,10 +27,12 @@ from appliance.parsing.grammar.rules import Rules
 from appliance.parsing.syntax import CallSyntax
 from appliance.parsing.toolbox import Toolbox
 from tests.chat.gallery import SPECIAL_TOKENS, Template, read_sources
-from tests.examples import examples
 from tests.parsing.answer_reading import fold, read_pieces
 from tests.parsing.call.framing import Framing
 from tests.parsing.grammar.trial import judge
+
+# Each of these templates is long to compile.
+pytestmark = pytest.mark.slow
 
 
 class Family(NamedTuple):
@@ -103,7 +105,7 @@ def write(family: Family, calls: list[tuple[str, dict[str, object]]]) -> str:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=[family.template for family in FAMILIES])
-@settings(max_examples=examples(8), deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(calls=CALLS)
 def test_calls_that_a_template_writes_are_read_back(
     family: Family, calls: list[tuple[str, dict[str, object]]]

@@ -32,10 +32,12 @@ from appliance.parsing.grammar.schema import enforceable
 from appliance.parsing.syntax import CallSyntax
 from appliance.parsing.toolbox import Toolbox
 from tests.chat.gallery import SPECIAL_TOKENS, Template, read_sources
-from tests.examples import examples
 from tests.parsing.answer_reading import fold, read_pieces
 from tests.parsing.call.writing import Writing
 from tests.parsing.grammar.trial import judge
+
+# Each of these templates is long to compile.
+pytestmark = pytest.mark.slow
 
 FAMILIES: dict[str, CallSyntax] = {
     "ByteDance-Seed-OSS": SEED_OSS,
@@ -143,7 +145,7 @@ def write(name: str, calls: list[tuple[str, dict[str, Any]]]) -> str:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@settings(max_examples=examples(8), deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(calls=CALLS)
 def test_calls_that_a_template_writes_are_read_back(
     name: str, calls: list[tuple[str, dict[str, Any]]]

@@ -12,7 +12,7 @@ from tests.parsing.proof.family import Family
 from tests.parsing.proof.reading import Heard, hear, meant, state
 
 _NUM_SHORTEST = 5
-_SHORT = 128
+_SHORT = 64
 _APART = 48
 """Characters between two cuts: more than any mark has, so that one of them knows nothing of the
 other."""
@@ -27,6 +27,15 @@ class Answer(NamedTuple):
 
     def read(self, *pieces: str) -> Heard:
         return hear(self.begin(), pieces)
+
+    def follow(self, *pieces: str) -> tuple[Heard, object]:
+        """Return what is read, and where the reader stands behind the last of the pieces."""
+        parser, heard = self.begin(), Heard()
+        for piece in pieces:
+            heard.add(parser.feed(piece))
+        stand = state(parser)
+        heard.add(parser.end())
+        return heard, stand
 
 
 def answers(each: Family, count: int) -> Iterator[Answer]:
@@ -44,12 +53,11 @@ def check_cuts(each: Family, count: int) -> None:
     """
     for it in answers(each, count):
         text = it.text
-        heard = it.read(text)
+        heard, stand = it.follow(text)
 
         assert heard.is_sound, text
         assert heard.meaning() == meant(it.call_set, sorts=each.reach.sorts_keys), text
-        assert it.read(*text) == heard, text
-        assert _state_behind(it, text) == _state_behind(it, *text), text
+        assert it.follow(*text) == (heard, stand), text
         for pieces in _every_cut(text):
             assert it.read(*pieces) == heard, pieces
 
@@ -82,11 +90,6 @@ def check_states(each: Family, count: int) -> None:
         for end in range(1, len(it.text) + 1):
             slow.feed(it.text[end - 1])
 
-            assert _state_behind(it, it.text[:end]) == state(slow), it.text[:end]
-
-
-def _state_behind(it: Answer, *pieces: str) -> object:
-    parser = it.begin()
-    for piece in pieces:
-        parser.feed(piece)
-    return state(parser)
+            quick = it.begin()
+            quick.feed(it.text[:end])
+            assert state(quick) == state(slow), it.text[:end]

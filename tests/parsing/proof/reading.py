@@ -29,19 +29,20 @@ class Heard:
     calls: list[list[str]] = field(default_factory=list)
     is_sound: bool = True
 
-    def add(self, piece: Parsed) -> None:
-        match piece:
-            case Text():
-                self.texts[-1] += piece.text
-            case Thought():
-                self.thought += piece.text
-            case CallOpened():
-                self.calls.append([piece.name, ""])
-                self.texts.append("")
-            case CallArguments():
-                self.calls[-1][1] += piece.text
-            case CallClosed():
-                self.is_sound &= piece.is_sound
+    def add(self, pieces: Iterable[Parsed]) -> None:
+        for piece in pieces:
+            match piece:
+                case Text():
+                    self.texts[-1] += piece.text
+                case Thought():
+                    self.thought += piece.text
+                case CallOpened():
+                    self.calls.append([piece.name, ""])
+                    self.texts.append("")
+                case CallArguments():
+                    self.calls[-1][1] += piece.text
+                case CallClosed():
+                    self.is_sound &= piece.is_sound
 
     def meaning(self) -> dict[str, Any]:
         """Return it with arguments as values whose order counts."""
@@ -65,10 +66,8 @@ def hear(parser: AnswerParser, texts: Iterable[str]) -> Heard:
     """Return what an answer that comes in these pieces says."""
     heard = Heard()
     for text in texts:
-        for piece in parser.feed(text):
-            heard.add(piece)
-    for piece in parser.end():
-        heard.add(piece)
+        heard.add(parser.feed(text))
+    heard.add(parser.end())
     return heard
 
 
