@@ -1,4 +1,4 @@
-"""MLX needs a fast BLAS on Linux, before any test imports it; and tests that wait cost nothing."""
+"""Prepare a process for MLX, and spend little on tests that a run leaves out."""
 
 import gc
 import os
@@ -28,7 +28,7 @@ settings.register_profile("fast", max_examples=10)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let property tests draw a quarter of their examples where the slow tests are left out."""
+    """Let tests draw a tenth of their examples where the slow ones are left out."""
     if "slow" in _left_out(config):
         settings.load_profile("fast")
 

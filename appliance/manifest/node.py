@@ -59,10 +59,14 @@ if yaml.__with_libyaml__:
             yaml.composer.Composer.__init__(self)
 
 
+_READ_OTHERWISE = re.compile(r".\ufeff|!(?![^\s,])", re.DOTALL)
+"""Where libyaml differs: it skips a byte order mark after any line break, where that is a character
+like others, and takes nothing behind a tag without a name for text."""
+
+
 def compose(text: str) -> yaml.Node | None:
     """Return the root of the one document in `text`, None if it holds none; raises TreeError."""
-    # libyaml skips a byte order mark after any line break, where it is a character like others.
-    if yaml.__with_libyaml__ and "\ufeff" not in text[1:]:
+    if yaml.__with_libyaml__ and not _READ_OTHERWISE.search(text):
         # What it refuses is read again, since its sentences are terse.
         with suppress(yaml.YAMLError, ValueError, TreeError):
             return _FastLoader(text).get_single_node()

@@ -31,8 +31,20 @@ def test_text_is_read_alike(text: str) -> None:
     assert_alike(text)
 
 
-@pytest.mark.parametrize("text", ["\ufeff\ufeff", "\n\ufeffa", "\ufeffa: 1\n"])
-def test_byte_order_mark_is_read_alike(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff\ufeff",
+        "\n\ufeffa",
+        "\ufeffa: 1\n",
+        "!",
+        "1: !",
+        "[! ]",
+        "[!, ]",
+        "a: ! 1\n",
+    ],
+)
+def test_what_libyaml_reads_otherwise_is_read_alike(text: str) -> None:
     assert shape(compose(text)) == shape(compose_exactly(text))
 
 
