@@ -1,11 +1,15 @@
 """An answer that goes round in circles is ended where the manifest asks for it, and says so."""
 
 import httpx
+import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
 from tests.appliance_server import RunningAppliance, wait_until
 from tests.contract.http import metric, stream_chat
+
+# Thousands of pieces until somebody is sure.
+pytestmark = pytest.mark.slow
 
 STOPS = "vllm_mlx_repetition_stops_total"
 CIRCLES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "circles"}]
