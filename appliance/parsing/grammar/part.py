@@ -13,7 +13,7 @@ from appliance.parsing.grammar.keyword import (
     rust_pattern,
 )
 from appliance.parsing.grammar.kind import KEYWORDS, Schema
-from appliance.parsing.grammar.reference import find_target
+from appliance.parsing.grammar.reference import References
 
 _MOST_OPTIONAL = 400
 _MOST_PATH = 80
@@ -53,6 +53,7 @@ class Walk(Protocol):
     """The way through the whole that a part belongs to."""
 
     root: Schema
+    references: References
 
     def read(self, schema: object, place: Place) -> Schema:
         """Return a part of the schema in its new form."""
@@ -109,10 +110,9 @@ class Part:
         return self._walk.read(schema, self._place.at(*keys, may_close=may_close))
 
     def _read_reference(self, key: str) -> None:
-        reference, root = self._schema[key], self._walk.root
-        found = None
-        if isinstance(reference, str) and isinstance(root, dict):
-            found = find_target(root, reference)
+        reference = self._schema[key]
+        is_text = isinstance(reference, str)
+        found = self._walk.references.find(reference) if is_text else None
         if found is None:
             raise Unenforceable(f"names {str(reference)[:60]!r}, which is not in the schema")
         place = self._place.at(key, may_close=self._is_wrapper)

@@ -15,6 +15,7 @@ from appliance.parsing.grammar.check import find_complaint
 from appliance.parsing.grammar.kind import Schema
 from appliance.parsing.grammar.overlap import are_disjoint, has_end, num_patterns
 from appliance.parsing.grammar.part import Part, Place, Refusal, shorten_path
+from appliance.parsing.grammar.reference import References
 from appliance.parsing.grammar.rules import Rules
 
 MOST_CHARACTERS = 200_000
@@ -76,6 +77,7 @@ class _Walk:
 
     def __init__(self, root: Schema, *, is_strict: bool) -> None:
         self.root = root
+        self.references = References(root if isinstance(root, dict) else {})
         self._is_strict = is_strict
         self._defs: dict[str, Schema] = {}
         self._names: dict[tuple[str, bool], str] = {}
