@@ -69,7 +69,7 @@ async def check_bounds(request: ChatRequest, lease: Lease | Voice, text: TextPro
         traits = _traits(request, lease, text)
     except ModelNotReady:
         return
-    await _find_grammar(request, lease, _form(request, lease, traits))
+    await _find_grammar(request, _form(request, lease, traits))
 
 
 async def find_bounds(
@@ -90,7 +90,7 @@ async def find_bounds(
     )
     if lease.spec.is_scripted():
         return Bounds(reading)
-    grammar = await _find_grammar(request, lease, form)
+    grammar = await _find_grammar(request, form)
     rule = thought_rule(request, reading, tail, traits, is_bound=grammar is not None)
     return Bounds(reading, grammar, rule, form.marks())
 
@@ -129,9 +129,7 @@ def _form(request: ChatRequest, lease: Lease | Voice, traits: Traits) -> AnswerF
     return form if lease.spec.is_scripted() else bound_form(form, request)
 
 
-async def _find_grammar(
-    request: ChatRequest, lease: Lease | Voice, form: AnswerFormat
-) -> Grammar | None:
+async def _find_grammar(request: ChatRequest, form: AnswerFormat) -> Grammar | None:
     """Return what the answer must follow, None if it is free.
 
     It is made in a thread, as schemas can be large.
